@@ -1,0 +1,70 @@
+import { availableParallelism, totalmem } from 'node:os';
+import { z } from 'zod';
+import { JobcellError } from './errors.ts';
+
+const MiB = 1024 * 1024;
+const memoryMb = Math.floor(totalmem() / MiB);
+/** Half of the machine for scripts; the other half is PostgreSQL's, the server's and the system's. */
+const defaultMemoryMb = Math.max(512, Math.floor(memoryMb / 2));
+/** An idle or blocked cell holds about 12 MB of its own (sandbox.md), a busy small one 64 MB. */
+const defaultCells = Math.max(64, Math.min(512, Math.floor(defaultMemoryMb / 64)));
+
+const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
+
+/** Every variable of the environment (http-api.md, "Start and configuration"), by its name. */
+const schema = z.object({
+  JOBCELL_HOST: z.string().min(1).default('127.0.0.1'),
+  JOBCELL_PORT: whole(0, 65_535).default(4700),
+  DATABASE_URL: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, 'must begin with postgres:// or postgresql://')
+    .optional(),
+  JOBCELL_DATA_DIR: z.string().min(1).default('.jobcell'),
+  JOBCELL_ADMIN_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
+  JOBCELL_CELLS: whole(1, 10_000).default(defaultCells),
+  JOBCELL_MEMORY_MB: whole(256, 10_000_000).default(defaultMemoryMb),
+  JOBCELL_LEASE_S: whole(5, 3_600).default(15),
+  JOBCELL_REPLAY: z.enum(['auto', 'always']).default('auto'),
+  JOBCELL_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+});
+
+export interface Config {
+  host: string;
+  port: number;
+  databaseUrl: string | undefined;
+  dataDir: string;
+  adminToken: string | undefined;
+  cells: number;
+  /** Cells kept warm while idle. */
+  prewarmedCells: number;
+  memoryMb: number;
+  leaseMs: number;
+  replay: 'auto' | 'always';
+  logLevel: z.infer<typeof schema>['JOBCELL_LOG_LEVEL'];
+}
+
+/** @throws JobcellError BAD_REQUEST that names each wrong variable. */
+export function readConfig(environment: Record<string, string | undefined>): Config {
+  // An empty variable is the same as an unset one: compose files and CI systems write them.
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) {
+    const errors = parsed.error.issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
+    const list = errors.map((error) => `${error.path}: ${error.message}`).join('; ');
+    throw new JobcellError('BAD_REQUEST', `The configuration is not valid: ${list}.`, { errors });
+  }
+  const env = parsed.data;
+  return {
+    host: env.JOBCELL_HOST,
+    port: env.JOBCELL_PORT,
+    databaseUrl: env.DATABASE_URL,
+    dataDir: env.JOBCELL_DATA_DIR,
+    adminToken: env.JOBCELL_ADMIN_TOKEN,
+    cells: env.JOBCELL_CELLS,
+    prewarmedCells: Math.min(env.JOBCELL_CELLS, Math.max(4, availableParallelism() * 3)),
+    memoryMb: env.JOBCELL_MEMORY_MB,
+    leaseMs: env.JOBCELL_LEASE_S * 1_000,
+    replay: env.JOBCELL_REPLAY,
+    logLevel: env.JOBCELL_LOG_LEVEL,
+  };
+}

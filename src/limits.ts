@@ -1,0 +1,61 @@
+/**
+ * Every number the platform promises, once. The comment behind each names its source:
+ * PL = platform-limits.md, WF = workflow.md, B = behaviour.md, H = http-api.md, S = sandbox.md, D = durability.md.
+ */
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+export const limits = {
+  /** PL "Memory Limits": MB one run of a Function may hold. */
+  functionMemoryMb: 32,
+  /** PL "Memory Limits": MB one run of a job function may hold. */
+  jobFunctionMemoryMb: 256,
+  /** B 4 "time limits": wall time of a Function, ms. */
+  functionWallMs: 60_000,
+  /** B 4 "time limits": wall time of one body of a job function, ms; blocked and waiting time does not count (D26). */
+  jobFunctionWallMs: 24 * 3_600_000,
+  /** Default CPU time of a Function, ms. */
+  functionCpuMs: 10_000,
+  /** Default CPU time of one dispatch of a job function, ms. */
+  jobFunctionCpuMs: 300_000,
+  /** H "Script bundles": CPU time a script may use while it is checked at upload, ms. */
+  uploadCpuMs: 1_000,
+
+  /** PL "Service Limits", Recursive Call Limit: nested platform-to-platform requests. */
+  depth: 10,
+  /** B 4 "depth", D24: frames of one run's stack, `main` included. */
+  stackFrames: 10,
+  /** D23: how often a step is run again after its cell was lost through no fault of its own. */
+  cellLossesPerStep: 3,
+  /** D24: cell deaths in one attempt before the execution fails. */
+  cellDeathsPerAttempt: 50,
+  /** D24: takeovers in a row without a new record before the execution fails. */
+  takeoversWithoutProgress: 10,
+  /** D24: recorded calls of one execution. */
+  journalRecords: 100_000,
+
+  /** H "Rules for every route": bytes of a script. */
+  scriptBytes: 16 * MiB,
+  /** H "Rules for every route": bytes of arguments or of a result, as JSON text in UTF-8. */
+  payloadBytes: 4 * MiB,
+  /** H "Workflows and executions": a value in an execution's answer is embedded up to this many bytes. */
+  embeddedValueBytes: 16 * KiB,
+  /** H "Workflows and executions": job executions embedded in an execution's answer. */
+  embeddedJobExecutions: 200,
+  /** H "Rules for every route": rows of a list by default, and at most. */
+  listDefault: 50,
+  listMax: 200,
+  /** H "Workflows and executions": seconds `?wait=` may ask for. */
+  waitSeconds: 60,
+  /** H "Workflows and executions": characters of an Idempotency-Key. */
+  idempotencyKeyChars: 255,
+
+  /** S "The design" 5: bytes of one log line and of all log lines of one run of a body. */
+  logLineBytes: 8 * KiB,
+  logRunBytes: 1 * MiB,
+  /** S "The design" 5: host calls of one isolate that are under way at once. */
+  outstandingHostCalls: 256,
+  /** D33: bytes of an error's message and stack. */
+  errorMessageBytes: 8 * KiB,
+  errorStackBytes: 32 * KiB,
+} as const;

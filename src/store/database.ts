@@ -1,0 +1,43 @@
+import pg from 'pg';
+
+export type Pool = pg.Pool;
+/** A pool or one of its clients inside a transaction. */
+export type Queryable = Pick<pg.ClientBase, 'query'>;
+
+/** All tables live in this schema; tenants' own schemas stand beside it. */
+export const schemaName = 'jobcell';
+
+/** int8 comes as a number: revisions, fences and sizes stay far below 2^53. */
+pg.types.setTypeParser(pg.types.builtins.INT8, Number);
+
+const connection = (url: string) => ({ connectionString: url, options: `-c search_path=${schemaName}` });
+
+export function openPool(url: string, options: { max: number; onError: (error: Error) => void }): Pool {
+  const pool = new pg.Pool({ ...connection(url), max: options.max, application_name: 'jobcell' });
+  // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
+  pool.on('error', options.onError);
+  return pool;
+}
+
+/** A connection of its own, for LISTEN. */
+export function openClient(url: string): pg.Client {
+  return new pg.Client({ ...connection(url), application_name: 'jobcell-listen', keepAlive: true });
+}
+
+/** Runs `work` in one transaction: committed when it resolves, rolled back when it rejects. */
+export async function transaction<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  try {
+    await client.query('begin');
+    const result = await work(client);
+    await client.query('commit');
+    client.release();
+    return result;
+  } catch (error) {
+    await client.query('rollback').then(
+      () => client.release(),
+      (broken: Error) => client.release(broken),
+    );
+    throw error;
+  }
+}
