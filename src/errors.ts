@@ -28,7 +28,6 @@ export const errorTable = {
   WORKFLOW_NOT_FOUND: { title: 'No such workflow' },
   ARGUMENT_MISMATCH: { title: 'A replayed call differs from the recorded one' },
   STACK_LIMIT_EXCEEDED: { title: 'Too many nested job functions' },
-  DEPTH_LIMIT_EXCEEDED: { title: 'Too many nested executions' },
   CALL_NOT_ALLOWED: { title: 'The call is not allowed here' },
   CRASH_LOOP: { title: 'The execution brings its servers down' },
   JOURNAL_LIMIT: { title: 'Too many recorded calls' },

@@ -41,8 +41,10 @@ export type HostAnswer = { value: string | undefined } | { error: ScriptError };
  */
 export interface HostCall {
   op: string;
-  /** JSON text of the operation's arguments: an array. */
+  /** JSON text of the operation's arguments, an array: `["fetchData"]`, `["fetchData", { "executionPolicyKey": "premium" }]`. */
   args: string;
+  /** JSON text of the one value the call hands on (what a job function's `main` receives); text, so that nobody parses it. */
+  payload: string | null;
   position: number | null;
   /** Log lines the body wrote since its last call, in order. */
   logs: LogLine[];

@@ -101,8 +101,9 @@ create table executions (
   -- the server that runs it, and the number of that claim: the fence of every write (D1, D2)
   holder uuid,
   fence bigint not null default 0,
-  -- D24: takeovers since the last new record
+  -- D24: takeovers since the last new record, and how many finished records there were at the last one
   takeovers int not null default 0,
+  takeover_records int not null default 0,
   created_at timestamptz not null default jobcell_now(),
   started_at timestamptz,
   finished_at timestamptz,
@@ -147,7 +148,8 @@ create table journal (
 create table logs (
   workspace_id uuid not null,
   execution_id uuid not null,
-  id bigint generated always as identity,
+  -- counts up in the order of writing, given by the claim's holder, so that a repeated write is no second line (D3)
+  id bigint not null,
   path text not null,
   run int not null,
   at timestamptz not null,

@@ -1,0 +1,15 @@
+/** Network failures of the driver, and what `pg` says of a connection that ended under it. */
+const networkCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EHOSTUNREACH', 'EAI_AGAIN']);
+const endedMessage = /^(Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect)/;
+
+/**
+ * Whether the database could not be reached, or went away under the statement: it may or may not have been carried out.
+ * PostgreSQL's classes 08 (connection) and 57P (shutdown, crash recovery), 53300 (too many connections).
+ */
+export function isConnectionError(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+  return (
+    networkCodes.has(code) || /^(08...|57P0[1-3]|53300|25006)$/.test(code) || endedMessage.test(error.message)
+  );
+}

@@ -1,0 +1,167 @@
+import type { LogLevel, Usage } from '../sandbox/protocol.ts';
+import type { Queryable } from './database.ts';
+
+/**
+ * The two writes of the step path. Both take any number of entries of any number of executions, so that everything
+ * that waits goes into one commit (step-path.md, Server).
+ *
+ * The fence (D2): each statement first locks the execution rows it writes for, in id order, and keeps only those whose
+ * claim still stands. What is not returned was written by a holder that has lost its claim.
+ * Both are idempotent by (execution, path, run), so a commit whose answer was lost is simply sent again (D3).
+ */
+
+/** Identifies a claim: an execution and the fence it was claimed under. */
+export interface Claim {
+  workspaceId: string;
+  executionId: string;
+  fence: number;
+}
+
+/** A body is about to run: its journal row is made, or taken up again with the next run number. */
+export interface StepStart extends Claim {
+  path: string;
+  parentPath: string;
+  position: number;
+  id: string;
+  name: string;
+  args: string;
+  executionPolicyKey: string | null;
+  functionVersion: number;
+  memoryLimitBytes: number;
+  run: number;
+}
+
+/** A log line with its number in the execution's log. */
+export interface LogRow {
+  id: number;
+  path: string;
+  run: number;
+  at: number;
+  level: LogLevel;
+  message: string;
+  attributes: string | null;
+}
+
+/** A body ended. `result` and `error` are JSON texts. */
+export interface StepEnd extends Claim {
+  path: string;
+  run: number;
+  status: 'SUCCESS' | 'FAILED';
+  result: string | null;
+  error: string | null;
+  usage: Usage | null;
+  logs: LogRow[];
+}
+
+const fenced = `
+  e as materialized (
+    select e.workspace_id, e.id from executions e
+    where (e.workspace_id, e.id, e.fence) in (select workspace_id, execution_id, fence from x)
+      and e.status = 'RUNNING'
+    order by e.workspace_id, e.id
+    for share)`;
+
+const startSql = `
+with x as (
+    select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::uuid[], $8::text[],
+                         $9::text[], $10::text[], $11::int[], $12::bigint[], $13::int[])
+    as x(workspace_id, execution_id, fence, path, parent_path, position, id, name,
+         args, execution_policy_key, function_version, memory_limit_bytes, run)),
+${fenced}
+insert into journal as j (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status,
+                          execution_policy_key, function_version, memory_limit_bytes, runs, started_at)
+select x.workspace_id, x.execution_id, x.path, x.parent_path, x.position, x.id, 'job', x.name, x.args, 'RUNNING',
+       x.execution_policy_key, x.function_version, x.memory_limit_bytes, x.run, jobcell_now()
+from x join e on e.workspace_id = x.workspace_id and e.id = x.execution_id
+on conflict (workspace_id, execution_id, path) do update
+  set status = 'RUNNING', runs = excluded.runs, function_version = excluded.function_version,
+      execution_policy_key = excluded.execution_policy_key,
+      result = null, error = null, finished_at = null, started_at = excluded.started_at
+  where j.runs <= excluded.runs
+returning execution_id, path`;
+
+/** Commits the starts; answers the keys (`stepKey`) of those whose claim still stands. */
+export async function commitStarts(db: Queryable, starts: StepStart[]): Promise<Set<string>> {
+  const { rows } = await db.query<{ execution_id: string; path: string }>({
+    name: 'step-starts',
+    text: startSql,
+    values: [
+      starts.map((s) => s.workspaceId),
+      starts.map((s) => s.executionId),
+      starts.map((s) => s.fence),
+      starts.map((s) => s.path),
+      starts.map((s) => s.parentPath),
+      starts.map((s) => s.position),
+      starts.map((s) => s.id),
+      starts.map((s) => s.name),
+      starts.map((s) => s.args),
+      starts.map((s) => s.executionPolicyKey),
+      starts.map((s) => s.functionVersion),
+      starts.map((s) => s.memoryLimitBytes),
+      starts.map((s) => s.run),
+    ],
+  });
+  return new Set(rows.map((row) => stepKey(row.execution_id, row.path)));
+}
+
+const endSql = `
+with x as (
+    select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[],
+                         $9::float8[], $10::float8[], $11::bigint[])
+    as x(workspace_id, execution_id, fence, path, run, status, result, error, cpu_ms, wall_ms, peak_memory_bytes)),
+${fenced},
+l as (
+    insert into logs (workspace_id, execution_id, id, path, run, at, level, message, attributes)
+    select l.workspace_id, l.execution_id, l.id, l.path, l.run, l.at, l.level, l.message, l.attributes
+    from unnest($12::uuid[], $13::uuid[], $14::bigint[], $15::text[], $16::int[], $17::timestamptz[], $18::text[],
+                $19::text[], $20::text[])
+      as l(workspace_id, execution_id, id, path, run, at, level, message, attributes)
+    join e on e.workspace_id = l.workspace_id and e.id = l.execution_id
+    on conflict do nothing)
+update journal j
+set status = x.status, result = x.result, error = x.error, finished_at = coalesce(j.finished_at, jobcell_now()),
+    cpu_ms = x.cpu_ms, wall_ms = x.wall_ms, peak_memory_bytes = x.peak_memory_bytes
+from x join e on e.workspace_id = x.workspace_id and e.id = x.execution_id
+where j.workspace_id = x.workspace_id and j.execution_id = x.execution_id and j.path = x.path and j.runs = x.run
+returning j.execution_id, j.path`;
+
+/** Commits the ends with their log lines; answers the keys of those whose claim still stands. */
+export async function commitEnds(db: Queryable, ends: StepEnd[]): Promise<Set<string>> {
+  const { rows } = await db.query<{ execution_id: string; path: string }>({
+    name: 'step-ends',
+    text: endSql,
+    values: [
+      ends.map((s) => s.workspaceId),
+      ends.map((s) => s.executionId),
+      ends.map((s) => s.fence),
+      ends.map((s) => s.path),
+      ends.map((s) => s.run),
+      ends.map((s) => s.status),
+      ends.map((s) => s.result),
+      ends.map((s) => s.error),
+      ends.map((s) => s.usage?.cpuMs ?? null),
+      ends.map((s) => s.usage?.wallMs ?? null),
+      ends.map((s) => s.usage?.peakMemoryBytes ?? null),
+      ...logColumns(ends.flatMap((end) => end.logs.map((line) => ({ claim: end, line })))),
+    ],
+  });
+  return new Set(rows.map((row) => stepKey(row.execution_id, row.path)));
+}
+
+/** The columns of log lines as `unnest` takes them: workspace, execution, id, path, run, at, level, message, attributes. */
+export function logColumns(rows: { claim: Claim; line: LogRow }[]): unknown[][] {
+  return [
+    rows.map(({ claim }) => claim.workspaceId),
+    rows.map(({ claim }) => claim.executionId),
+    rows.map(({ line }) => line.id),
+    rows.map(({ line }) => line.path),
+    rows.map(({ line }) => line.run),
+    rows.map(({ line }) => new Date(line.at).toISOString()),
+    rows.map(({ line }) => line.level),
+    rows.map(({ line }) => line.message),
+    rows.map(({ line }) => line.attributes),
+  ];
+}
+
+/** Names a step among all executions: one statement writes for many. */
+export const stepKey = (executionId: string, path: string) => `${executionId} ${path}`;
