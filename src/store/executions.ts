@@ -1,0 +1,237 @@
+import type { Queryable } from './database.ts';
+import { ClaimLostError } from './claim-lost.ts';
+import { type Claim, type LogRow, logColumns } from './steps.ts';
+import type { Usage } from '../sandbox/protocol.ts';
+
+/** What the servers tell each other, by NOTIFY on one channel. */
+export const channel = 'jobcell';
+/** Payload: an execution may be claimable now. */
+export const pendingMessage = 'pending';
+/** Payload prefix: the execution whose id follows has reached a final status. */
+export const finalPrefix = 'final:';
+
+/** What an execution is started with; `args` and `invoker` are JSON texts. */
+export interface NewExecution {
+  id: string;
+  workspaceId: string;
+  workflow: string;
+  args: string;
+  invoker: string | null;
+  depth: number;
+  parent: { executionId: string; path: string } | null;
+  replay: 'auto' | 'always';
+  seed: Buffer;
+  idempotencyKey: string | null;
+}
+
+/** Columns of a new execution, made from the workflow `w` as it is declared now and pinned to the workspace's revision (D28). */
+const insertSql = `
+with w as (
+    select ws.id as workspace_id, ws.revision, wf.name, wf.main_job_function, wf.job_functions, wf.retry_policy
+    from workspaces ws join workflows wf on wf.workspace_id = ws.id
+    where ws.id = $1 and wf.name = $3),
+i as (
+    insert into executions (workspace_id, id, workflow, main_job_function, job_functions, retry_policy, revision, status,
+                            args, invoker, depth, parent_execution_id, parent_path, replay, seed, idempotency_key)
+    select w.workspace_id, $2, w.name, w.main_job_function, w.job_functions, w.retry_policy, w.revision, 'PENDING',
+           $4, $5, $6, $7, $8, $9, $10, $11
+    from w
+    on conflict (workspace_id, workflow, idempotency_key) where idempotency_key is not null do nothing
+    returning id)
+select (select name from w) is not null as workflow_exists, (select id from i) as id,
+       case when exists (select 1 from i) then pg_notify('${channel}', '${pendingMessage}') end`;
+
+/**
+ * Inserts a PENDING execution and wakes the servers.
+ * @returns 'inserted', 'no-workflow', or 'duplicate' when the idempotency key is taken.
+ */
+export async function insertExecution(
+  db: Queryable,
+  execution: NewExecution,
+): Promise<'inserted' | 'no-workflow' | 'duplicate'> {
+  const { rows } = await db.query<{ workflow_exists: boolean; id: string | null }>({
+    name: 'insert-execution',
+    text: insertSql,
+    values: [
+      execution.workspaceId,
+      execution.id,
+      execution.workflow,
+      execution.args,
+      execution.invoker,
+      execution.depth,
+      execution.parent?.executionId ?? null,
+      execution.parent?.path ?? null,
+      execution.replay,
+      execution.seed,
+      execution.idempotencyKey,
+    ],
+  });
+  const row = rows[0]!;
+  if (!row.workflow_exists) return 'no-workflow';
+  return row.id === null ? 'duplicate' : 'inserted';
+}
+
+/** The execution an idempotency key was first used for. */
+export async function findByIdempotencyKey(
+  db: Queryable,
+  key: { workspaceId: string; workflow: string; idempotencyKey: string },
+): Promise<{ id: string; args: string; invoker: string | null } | null> {
+  const { rows } = await db.query<{ id: string; args: string; invoker: string | null }>(
+    `select id, args, invoker from executions where workspace_id = $1 and workflow = $2 and idempotency_key = $3`,
+    [key.workspaceId, key.workflow, key.idempotencyKey],
+  );
+  return rows[0] ?? null;
+}
+
+/** An execution as its runner needs it. */
+export interface ClaimedExecution extends Claim {
+  workflow: string;
+  mainJobFunction: string;
+  /** Job function name -> pinned version, from the workflow. */
+  jobFunctions: Record<string, number>;
+  args: string;
+  invoker: string | null;
+  attempt: number;
+  depth: number;
+  revision: number;
+  replay: 'auto' | 'always';
+  takeovers: number;
+  /** Whether an earlier claim may have left a journal. */
+  hasJournal: boolean;
+}
+
+interface ClaimedRow {
+  workspace_id: string;
+  id: string;
+  fence: number;
+  workflow: string;
+  main_job_function: string;
+  job_functions: string;
+  args: string;
+  invoker: string | null;
+  attempt: number;
+  depth: number;
+  revision: number;
+  replay: 'auto' | 'always';
+  takeovers: number;
+}
+
+const claimSql = `
+with c as (
+    select workspace_id, id from executions
+    where status in ('PENDING', 'PENDING_RESUME') and holder is null
+    order by id limit $2
+    for update skip locked)
+update executions e
+set status = 'RUNNING', holder = $1, fence = e.fence + 1, started_at = coalesce(e.started_at, jobcell_now())
+from c where e.workspace_id = c.workspace_id and e.id = c.id
+returning e.workspace_id, e.id, e.fence, e.workflow, e.main_job_function, e.job_functions, e.args, e.invoker, e.attempt,
+          e.depth, e.revision, e.replay, e.takeovers`;
+
+/** Takes up to `limit` executions that wait to run, oldest first (D20), under this server's lease (D1). */
+export async function claimExecutions(db: Queryable, serverId: string, limit: number): Promise<ClaimedExecution[]> {
+  const { rows } = await db.query<ClaimedRow>({ name: 'claim', text: claimSql, values: [serverId, limit] });
+  return rows.map((row) => ({
+    workspaceId: row.workspace_id,
+    executionId: row.id,
+    fence: row.fence,
+    workflow: row.workflow,
+    mainJobFunction: row.main_job_function,
+    jobFunctions: JSON.parse(row.job_functions),
+    args: row.args,
+    invoker: row.invoker,
+    attempt: row.attempt,
+    depth: row.depth,
+    revision: row.revision,
+    replay: row.replay,
+    takeovers: row.takeovers,
+    // The first claim ever has fence 1; every later one may find records.
+    hasJournal: row.fence > 1,
+  }));
+}
+
+/** How an execution ends. `result` and `error` are JSON texts; `main` is the end of its main body, where that ran. */
+export interface ExecutionEnd extends Claim {
+  status: 'SUCCESS' | 'FAILED';
+  result: string | null;
+  error: string | null;
+  main: { path: string; run: number; usage: Usage | null } | null;
+  logs: LogRow[];
+}
+
+const finishSql = `
+with e as (
+    update executions
+    set status = $4, result = $5, error = $6, finished_at = jobcell_now(), holder = null
+    where workspace_id = $1 and id = $2 and fence = $3 and status = 'RUNNING'
+    returning workspace_id, id),
+j as (
+    update journal j
+    set status = case when j.path = $7 then $4 else 'SUSPEND' end,
+        result = case when j.path = $7 then $5 end, error = case when j.path = $7 then $6 end,
+        finished_at = case when j.path = $7 then jobcell_now() end,
+        cpu_ms = case when j.path = $7 then $8 end, wall_ms = case when j.path = $7 then $9 end,
+        peak_memory_bytes = case when j.path = $7 then $10::bigint end
+    from e
+    where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING'),
+l as (
+    insert into logs (workspace_id, execution_id, id, path, run, at, level, message, attributes)
+    select l.* from unnest($11::uuid[], $12::uuid[], $13::bigint[], $14::text[], $15::int[], $16::timestamptz[],
+                           $17::text[], $18::text[], $19::text[])
+      as l(workspace_id, execution_id, id, path, run, at, level, message, attributes), e
+    on conflict do nothing)
+select id, pg_notify('${channel}', '${finalPrefix}' || id) from e`;
+
+/**
+ * Commits the end of an execution together with the end of its main body and wakes whoever waits for it. Bodies that
+ * were still on the stack become SUSPEND: not finished, to be run again by a resume.
+ * @throws ClaimLostError
+ */
+export async function finishExecution(db: Queryable, end: ExecutionEnd): Promise<void> {
+  const { rowCount } = await db.query({
+    name: 'finish-execution',
+    text: finishSql,
+    values: [
+      end.workspaceId,
+      end.executionId,
+      end.fence,
+      end.status,
+      end.result,
+      end.error,
+      end.main?.path ?? null,
+      end.main?.usage?.cpuMs ?? null,
+      end.main?.usage?.wallMs ?? null,
+      end.main?.usage?.peakMemoryBytes ?? null,
+      ...logColumns(end.logs.map((line) => ({ claim: end, line }))),
+    ],
+  });
+  if (rowCount === 0) throw new ClaimLostError(end.executionId);
+}
+
+/**
+ * Gives a claim back: the execution waits in PENDING_RESUME for any server.
+ * A claim that is lost already is nothing to give back, so that is no error.
+ */
+export async function releaseClaim(db: Queryable, claim: Claim): Promise<void> {
+  await db.query(
+    `with e as (
+       update executions set status = 'PENDING_RESUME', holder = null
+       where workspace_id = $1 and id = $2 and fence = $3 and status = 'RUNNING'
+       returning workspace_id, id),
+     j as (
+       update journal j set status = 'SUSPEND' from e
+       where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING')
+     select pg_notify('${channel}', '${pendingMessage}') from e`,
+    [claim.workspaceId, claim.executionId, claim.fence],
+  );
+}
+
+/** Whether an execution is in a final status; null when there is no such execution. */
+export async function isFinal(db: Queryable, workspaceId: string, executionId: string): Promise<boolean | null> {
+  const { rows } = await db.query<{ final: boolean }>({
+    name: 'is-final',
+    text: `select status in ('SUCCESS', 'FAILED', 'CANCELED') as final from executions where workspace_id = $1 and id = $2`,
+    values: [workspaceId, executionId],
+  });
+  return rows[0]?.final ?? null;
+}

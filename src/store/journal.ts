@@ -1,0 +1,132 @@
+import { ClaimLostError } from './claim-lost.ts';
+import type { Queryable } from './database.ts';
+import { channel, type NewExecution, pendingMessage } from './executions.ts';
+import type { Claim } from './steps.ts';
+
+/** Kinds of recorded calls (D5). `job` is a body that ran or runs; main is one too. */
+export type RecordKind = 'job' | 'startWorkflow';
+
+/** A recorded call as it is stored. `args`, `result` and `error` are JSON texts, as the script or the engine made them. */
+export interface JournalRecord {
+  path: string;
+  parentPath: string;
+  position: number;
+  kind: RecordKind;
+  name: string;
+  args: string;
+  status: 'RUNNING' | 'SUSPEND' | 'SUCCESS' | 'FAILED' | 'WAITING' | 'CANCELED';
+  result: string | null;
+  error: string | null;
+  functionVersion: number | null;
+  runs: number;
+}
+
+/** Reads the whole journal of an execution and the number of its last log line. Call it after the claim (D2). */
+export async function loadJournal(db: Queryable, claim: Claim): Promise<{ records: JournalRecord[]; lastLogId: number }> {
+  const records = await db.query<JournalRecord>({
+    name: 'load-journal',
+    text: `select path, parent_path as "parentPath", position, kind, name, args, status, result, error,
+                  function_version as "functionVersion", runs
+           from journal where workspace_id = $1 and execution_id = $2`,
+    values: [claim.workspaceId, claim.executionId],
+  });
+  const logs = await db.query<{ last: number }>({
+    name: 'last-log',
+    text: 'select coalesce(max(id), 0) as last from logs where workspace_id = $1 and execution_id = $2',
+    values: [claim.workspaceId, claim.executionId],
+  });
+  return { records: records.rows, lastLogId: logs.rows[0]!.last };
+}
+
+/** A recorded call that runs no body, or whose body never came to run: it is finished as it is recorded. */
+export interface FinishedCall extends Claim {
+  path: string;
+  parentPath: string;
+  position: number;
+  id: string;
+  kind: RecordKind;
+  name: string;
+  args: string;
+  status: 'SUCCESS' | 'FAILED';
+  result: string | null;
+  error: string | null;
+  executionPolicyKey: string | null;
+}
+
+const recordSql = `
+    insert into journal (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status, result,
+                         error, execution_policy_key, started_at, finished_at)
+    select e.workspace_id, e.id, $4, $5, $6::int, $7, $8, $9, $10, $11, $12, $13, $14, jobcell_now(), jobcell_now()
+    from e
+    on conflict (workspace_id, execution_id, path) do update set status = excluded.status, result = excluded.result,
+      error = excluded.error, finished_at = excluded.finished_at
+    returning path`;
+
+const lockSql = `
+    select workspace_id, id from executions
+    where workspace_id = $1 and id = $2 and fence = $3 and status = 'RUNNING' for share`;
+
+const recordValues = (call: FinishedCall) => [
+  call.workspaceId,
+  call.executionId,
+  call.fence,
+  call.path,
+  call.parentPath,
+  call.position,
+  call.id,
+  call.kind,
+  call.name,
+  call.args,
+  call.status,
+  call.result,
+  call.error,
+  call.executionPolicyKey,
+];
+
+/** Records a call that had no effect: a failure. @throws ClaimLostError */
+export async function recordFailure(db: Queryable, call: FinishedCall): Promise<void> {
+  const { rowCount } = await db.query({
+    name: 'record-failure',
+    text: `with e as materialized (${lockSql}) ${recordSql}`,
+    values: recordValues(call),
+  });
+  if (rowCount === 0) throw new ClaimLostError(call.executionId);
+}
+
+/**
+ * Starts an execution from inside another one, and records the call, in one statement (D6): a crash leaves both or
+ * neither. Idempotent by the record's path: a repeated call starts nothing.
+ * @returns false when there is no such workflow; nothing is recorded then.
+ * @throws ClaimLostError
+ */
+export async function recordStartedExecution(db: Queryable, call: FinishedCall, started: NewExecution): Promise<boolean> {
+  const { rows } = await db.query<{ claimed: boolean; workflow_exists: boolean }>({
+    name: 'record-started-execution',
+    text: `
+with e as materialized (${lockSql}),
+w as (
+    select ws.id as workspace_id, ws.revision, wf.name, wf.main_job_function, wf.job_functions, wf.retry_policy
+    from workspaces ws join workflows wf on wf.workspace_id = ws.id, e
+    where ws.id = $1 and wf.name = $9),
+j as (
+    insert into journal (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status, result,
+                         error, execution_policy_key, started_at, finished_at)
+    select w.workspace_id, $2, $4, $5, $6::int, $7, $8, $9, $10, $11, $12, $13, $14, jobcell_now(), jobcell_now()
+    from w
+    on conflict (workspace_id, execution_id, path) do nothing
+    returning path),
+i as (
+    insert into executions (workspace_id, id, workflow, main_job_function, job_functions, retry_policy, revision, status,
+                            args, invoker, depth, parent_execution_id, parent_path, replay, seed)
+    select w.workspace_id, $15, w.name, w.main_job_function, w.job_functions, w.retry_policy, w.revision, 'PENDING',
+           $10, $16, $17::int, $2, $4, $18, $19::bytea
+    from w, j
+    returning id)
+select exists (select 1 from e) as claimed, exists (select 1 from w) as workflow_exists,
+       case when exists (select 1 from i) then pg_notify('${channel}', '${pendingMessage}') end`,
+    values: [...recordValues(call), started.id, started.invoker, started.depth, started.replay, started.seed],
+  });
+  const row = rows[0]!;
+  if (!row.claimed) throw new ClaimLostError(call.executionId);
+  return row.workflow_exists;
+}

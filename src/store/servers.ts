@@ -1,0 +1,55 @@
+import type { Queryable } from './database.ts';
+import { channel, pendingMessage } from './executions.ts';
+
+/** Registers a server process under a new lease (D1). */
+export async function registerServer(db: Queryable, id: string, leaseMs: number): Promise<void> {
+  await db.query(
+    `insert into servers (id, expires_at) values ($1, jobcell_now() + $2 * interval '1 millisecond')`,
+    [id, leaseMs],
+  );
+}
+
+/** Renews the lease. @returns false when it has been taken away: the server must act as if it had died. */
+export async function renewLease(db: Queryable, id: string, leaseMs: number): Promise<boolean> {
+  const { rowCount } = await db.query({
+    name: 'renew-lease',
+    text: `update servers set expires_at = jobcell_now() + $2 * interval '1 millisecond' where id = $1`,
+    values: [id, leaseMs],
+  });
+  return rowCount === 1;
+}
+
+/** Removes a lease whose claims have been given back. */
+export async function removeServer(db: Queryable, id: string): Promise<void> {
+  await db.query('delete from servers where id = $1', [id]);
+}
+
+/**
+ * Frees what servers hold whose lease has run out: their executions wait in PENDING_RESUME with a new fence, so that
+ * nothing the old holder still sends is written (D2). Counts takeovers without a new record in between (D24).
+ * The lease row goes in the same statement, so that of two servers only one takes over.
+ * @returns how many executions were freed.
+ */
+export async function takeOverExpired(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ freed: number }>(
+    `with dead as (
+       delete from servers where id in (
+         select id from servers where expires_at < jobcell_now() order by id for update skip locked)
+       returning id),
+     e as (
+       update executions e
+       set status = 'PENDING_RESUME', holder = null, fence = e.fence + 1,
+           takeovers = case when r.records > e.takeover_records then 1 else e.takeovers + 1 end,
+           takeover_records = r.records
+       from dead, lateral (
+         select count(*)::int as records from journal j
+         where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.finished_at is not null) r
+       where e.holder = dead.id and e.status = 'RUNNING'
+       returning e.workspace_id, e.id),
+     j as (
+       update journal j set status = 'SUSPEND' from e
+       where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING')
+     select count(*)::int as freed, case when count(*) > 0 then pg_notify('${channel}', '${pendingMessage}') end from e`,
+  );
+  return rows[0]!.freed;
+}
