@@ -2,8 +2,8 @@
 // Every npm script goes through here, on whatever Node is at hand (>= 20): it installs what is missing, builds, and
 // then runs the real command on the packaged Node, whose ABI the isolated-vm addon is built for.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -23,11 +23,16 @@ function fail(message) {
 }
 
 function install() {
-  const lock = createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+  const lock = createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex');
   const stamp = join(root, 'node_modules', '.jobcell-installed');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === lock) return;
   console.error('jobcell: installing dependencies (npm ci) ...');
-  const { status } = spawnSync('npm', ['ci', '--include=optional', '--include=dev'], { cwd: root, stdio: ['ignore', 2, 2] });
+  const { status } = spawnSync('npm', ['ci', '--include=optional', '--include=dev'], {
+    cwd: root,
+    stdio: ['ignore', 2, 2],
+  });
   if (status !== 0) fail('npm ci failed; its output above says why.');
   mkdirSync(dirname(stamp), { recursive: true });
   writeFileSync(stamp, lock);

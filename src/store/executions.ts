@@ -1,7 +1,7 @@
-import type { Queryable } from './database.ts';
-import { ClaimLostError } from './claim-lost.ts';
-import { type Claim, type LogRow, logColumns } from './steps.ts';
 import type { Usage } from '../sandbox/protocol.ts';
+import { ClaimLostError } from './claim-lost.ts';
+import type { Queryable } from './database.ts';
+import { type Claim, insertLogs, type LogRow, logColumns } from './steps.ts';
 
 /** What the servers tell each other, by NOTIFY on one channel. */
 export const channel = 'jobcell';
@@ -174,12 +174,7 @@ j as (
         peak_memory_bytes = case when j.path = $7 then $10::bigint end
     from e
     where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING'),
-l as (
-    insert into logs (workspace_id, execution_id, id, path, run, at, level, message, attributes)
-    select l.* from unnest($11::uuid[], $12::uuid[], $13::bigint[], $14::text[], $15::int[], $16::timestamptz[],
-                           $17::text[], $18::text[], $19::text[])
-      as l(workspace_id, execution_id, id, path, run, at, level, message, attributes), e
-    on conflict do nothing)
+l as (${insertLogs(11)})
 select id, pg_notify('${channel}', '${finalPrefix}' || id) from e`;
 
 /**

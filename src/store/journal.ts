@@ -1,7 +1,7 @@
 import { ClaimLostError } from './claim-lost.ts';
 import type { Queryable } from './database.ts';
 import { channel, type NewExecution, pendingMessage } from './executions.ts';
-import type { Claim } from './steps.ts';
+import { type Claim, insertLogs, type LogRow, logColumns } from './steps.ts';
 
 /** Kinds of recorded calls (D5). `job` is a body that ran or runs; main is one too. */
 export type RecordKind = 'job' | 'startWorkflow';
@@ -22,7 +22,10 @@ export interface JournalRecord {
 }
 
 /** Reads the whole journal of an execution and the number of its last log line. Call it after the claim (D2). */
-export async function loadJournal(db: Queryable, claim: Claim): Promise<{ records: JournalRecord[]; lastLogId: number }> {
+export async function loadJournal(
+  db: Queryable,
+  claim: Claim,
+): Promise<{ records: JournalRecord[]; lastLogId: number }> {
   const records = await db.query<JournalRecord>({
     name: 'load-journal',
     text: `select path, parent_path as "parentPath", position, kind, name, args, status, result, error,
@@ -51,6 +54,8 @@ export interface FinishedCall extends Claim {
   result: string | null;
   error: string | null;
   executionPolicyKey: string | null;
+  /** What the caller logged before the call (D14). */
+  logs: LogRow[];
 }
 
 const recordSql = `
@@ -81,13 +86,14 @@ const recordValues = (call: FinishedCall) => [
   call.result,
   call.error,
   call.executionPolicyKey,
+  ...logColumns(call.logs.map((line) => ({ claim: call, line }))),
 ];
 
 /** Records a call that had no effect: a failure. @throws ClaimLostError */
 export async function recordFailure(db: Queryable, call: FinishedCall): Promise<void> {
   const { rowCount } = await db.query({
     name: 'record-failure',
-    text: `with e as materialized (${lockSql}) ${recordSql}`,
+    text: `with e as materialized (${lockSql}), l as (${insertLogs(15)}) ${recordSql}`,
     values: recordValues(call),
   });
   if (rowCount === 0) throw new ClaimLostError(call.executionId);
@@ -99,11 +105,16 @@ export async function recordFailure(db: Queryable, call: FinishedCall): Promise<
  * @returns false when there is no such workflow; nothing is recorded then.
  * @throws ClaimLostError
  */
-export async function recordStartedExecution(db: Queryable, call: FinishedCall, started: NewExecution): Promise<boolean> {
+export async function recordStartedExecution(
+  db: Queryable,
+  call: FinishedCall,
+  started: NewExecution,
+): Promise<boolean> {
   const { rows } = await db.query<{ claimed: boolean; workflow_exists: boolean }>({
     name: 'record-started-execution',
     text: `
 with e as materialized (${lockSql}),
+l as (${insertLogs(15)}),
 w as (
     select ws.id as workspace_id, ws.revision, wf.name, wf.main_job_function, wf.job_functions, wf.retry_policy
     from workspaces ws join workflows wf on wf.workspace_id = ws.id, e
@@ -118,8 +129,8 @@ j as (
 i as (
     insert into executions (workspace_id, id, workflow, main_job_function, job_functions, retry_policy, revision, status,
                             args, invoker, depth, parent_execution_id, parent_path, replay, seed)
-    select w.workspace_id, $15, w.name, w.main_job_function, w.job_functions, w.retry_policy, w.revision, 'PENDING',
-           $10, $16, $17::int, $2, $4, $18, $19::bytea
+    select w.workspace_id, $24::uuid, w.name, w.main_job_function, w.job_functions, w.retry_policy, w.revision, 'PENDING',
+           $10, $25, $26::int, $2, $4, $27, $28::bytea
     from w, j
     returning id)
 select exists (select 1 from e) as claimed, exists (select 1 from w) as workflow_exists,

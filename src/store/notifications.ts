@@ -25,11 +25,10 @@ export async function listen(
   async function connect(): Promise<void> {
     const next = openClient(url);
     next.on('notification', (message) => handlers.onMessage(message.payload ?? ''));
-    let broken = false;
     const onBroken = (error?: Error) => {
-      if (broken) return;
-      broken = true;
-      if (client === next) client = null;
+      // Before it is connected, `connect` itself rejects; after the first of 'error' and 'end' the other says nothing new.
+      if (client !== next) return;
+      client = null;
       // The socket may be half open; ending it must not keep anything waiting.
       next.end().catch(() => undefined);
       if (stopped) return;

@@ -3,10 +3,10 @@ import { channel, pendingMessage } from './executions.ts';
 
 /** Registers a server process under a new lease (D1). */
 export async function registerServer(db: Queryable, id: string, leaseMs: number): Promise<void> {
-  await db.query(
-    `insert into servers (id, expires_at) values ($1, jobcell_now() + $2 * interval '1 millisecond')`,
-    [id, leaseMs],
-  );
+  await db.query(`insert into servers (id, expires_at) values ($1, jobcell_now() + $2 * interval '1 millisecond')`, [
+    id,
+    leaseMs,
+  ]);
 }
 
 /** Renews the lease. @returns false when it has been taken away: the server must act as if it had died. */

@@ -1,14 +1,12 @@
-import type { Pool } from './database.ts';
 import { ClaimLostError } from './claim-lost.ts';
-import { isConnectionError } from './connection-errors.ts';
+import { untilConnected } from './connection-errors.ts';
+import type { Pool } from './database.ts';
 import { commitEnds, commitStarts, type StepEnd, type StepStart, stepKey } from './steps.ts';
 
 /** Statements under way at once. One commit is waited for while the next one fills; more only split the groups. */
 const inFlight = 2;
 /** Entries of one statement at most, so that one slow commit does not hold everybody. */
 const groupSize = 64;
-/** After a lost connection the same entries are sent again this much later, ms. */
-const reconnectDelayMs = 250;
 
 /**
  * Commits step starts and ends of all runs of this server in groups: whatever arrives while statements are under way
@@ -34,7 +32,8 @@ export function createStepWriter(pool: Pool): StepWriter {
       const isStart = 'start' in first;
       const group: Entry[] = [];
       const rest: Entry[] = [];
-      for (const entry of waiting) (group.length < groupSize && 'start' in entry === isStart ? group : rest).push(entry);
+      for (const entry of waiting)
+        (group.length < groupSize && 'start' in entry === isStart ? group : rest).push(entry);
       waiting = rest;
       busy++;
       void commit(pool, group).finally(() => {
@@ -56,18 +55,13 @@ export function createStepWriter(pool: Pool): StepWriter {
 
 async function commit(pool: Pool, group: Entry[]): Promise<void> {
   try {
-    const written = await send(pool, group);
+    const written = await untilConnected(() => send(pool, group));
     for (const entry of group) {
       const { executionId, path } = 'start' in entry ? entry.start : entry.end;
       if (written.has(stepKey(executionId, path))) entry.resolve();
       else entry.reject(new ClaimLostError(executionId));
     }
   } catch (error) {
-    if (isConnectionError(error)) {
-      // Nothing is lost: the entries wait, and are idempotent should the lost answer have been a success (D3).
-      await new Promise((resolve) => setTimeout(resolve, reconnectDelayMs));
-      return commit(pool, group);
-    }
     if (group.length === 1) return group[0]!.reject(error);
     // One entry that the database refuses must not fail its neighbours (D33).
     for (const entry of group) await commit(pool, [entry]);
@@ -78,5 +72,8 @@ function send(pool: Pool, group: Entry[]): Promise<Set<string>> {
   const starts = group.flatMap((entry) => ('start' in entry ? [entry.start] : []));
   return starts.length > 0
     ? commitStarts(pool, starts)
-    : commitEnds(pool, group.flatMap((entry) => ('end' in entry ? [entry.end] : [])));
+    : commitEnds(
+        pool,
+        group.flatMap((entry) => ('end' in entry ? [entry.end] : [])),
+      );
 }

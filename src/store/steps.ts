@@ -29,6 +29,8 @@ export interface StepStart extends Claim {
   functionVersion: number;
   memoryLimitBytes: number;
   run: number;
+  /** What the caller logged before the call: committed with its record, since a replay drops these lines (D14). */
+  logs: LogRow[];
 }
 
 /** A log line with its number in the execution's log. */
@@ -61,13 +63,25 @@ const fenced = `
     order by e.workspace_id, e.id
     for share)`;
 
+/** Inserts the lines of `logColumns`, which begin at parameter `first`, for the executions that `e` has locked. */
+export const insertLogs = (first: number) => {
+  const types = ['uuid', 'uuid', 'bigint', 'text', 'int', 'timestamptz', 'text', 'text', 'text'];
+  const columns = 'workspace_id, execution_id, id, path, run, at, level, message, attributes';
+  return `
+    insert into logs (${columns})
+    select l.* from unnest(${types.map((type, index) => `$${first + index}::${type}[]`).join(', ')}) as l(${columns})
+      join e on e.workspace_id = l.workspace_id and e.id = l.execution_id
+    on conflict do nothing`;
+};
+
 const startSql = `
 with x as (
     select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::uuid[], $8::text[],
                          $9::text[], $10::text[], $11::int[], $12::bigint[], $13::int[])
     as x(workspace_id, execution_id, fence, path, parent_path, position, id, name,
          args, execution_policy_key, function_version, memory_limit_bytes, run)),
-${fenced}
+${fenced},
+l as (${insertLogs(14)})
 insert into journal as j (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status,
                           execution_policy_key, function_version, memory_limit_bytes, runs, started_at)
 select x.workspace_id, x.execution_id, x.path, x.parent_path, x.position, x.id, 'job', x.name, x.args, 'RUNNING',
@@ -99,6 +113,7 @@ export async function commitStarts(db: Queryable, starts: StepStart[]): Promise<
       starts.map((s) => s.functionVersion),
       starts.map((s) => s.memoryLimitBytes),
       starts.map((s) => s.run),
+      ...logColumns(starts.flatMap((start) => start.logs.map((line) => ({ claim: start, line })))),
     ],
   });
   return new Set(rows.map((row) => stepKey(row.execution_id, row.path)));
@@ -110,14 +125,7 @@ with x as (
                          $9::float8[], $10::float8[], $11::bigint[])
     as x(workspace_id, execution_id, fence, path, run, status, result, error, cpu_ms, wall_ms, peak_memory_bytes)),
 ${fenced},
-l as (
-    insert into logs (workspace_id, execution_id, id, path, run, at, level, message, attributes)
-    select l.workspace_id, l.execution_id, l.id, l.path, l.run, l.at, l.level, l.message, l.attributes
-    from unnest($12::uuid[], $13::uuid[], $14::bigint[], $15::text[], $16::int[], $17::timestamptz[], $18::text[],
-                $19::text[], $20::text[])
-      as l(workspace_id, execution_id, id, path, run, at, level, message, attributes)
-    join e on e.workspace_id = l.workspace_id and e.id = l.execution_id
-    on conflict do nothing)
+l as (${insertLogs(12)})
 update journal j
 set status = x.status, result = x.result, error = x.error, finished_at = coalesce(j.finished_at, jobcell_now()),
     cpu_ms = x.cpu_ms, wall_ms = x.wall_ms, peak_memory_bytes = x.peak_memory_bytes
@@ -161,6 +169,16 @@ export function logColumns(rows: { claim: Claim; line: LogRow }[]): unknown[][] 
     rows.map(({ line }) => line.message),
     rows.map(({ line }) => line.attributes),
   ];
+}
+
+/** Writes log lines by themselves, so that they show while a body computes on. Lines of a lost claim are dropped. */
+export async function commitLogs(db: Queryable, claim: Claim, lines: LogRow[]): Promise<void> {
+  await db.query({
+    name: 'logs',
+    text: `with x as (select $1::uuid as workspace_id, $2::uuid as execution_id, $3::bigint as fence),${fenced}
+           ${insertLogs(4)}`,
+    values: [claim.workspaceId, claim.executionId, claim.fence, ...logColumns(lines.map((line) => ({ claim, line })))],
+  });
 }
 
 /** Names a step among all executions: one statement writes for many. */
