@@ -26,12 +26,12 @@ export async function lockFolder(dataDir: string): Promise<Server> {
   const { dev, ino } = statSync(dataDir);
   const lock = createServer((socket) => socket.destroy());
   await new Promise<void>((resolve, reject) => {
-    lock.once('error', (cause: NodeJS.ErrnoException) => {
-      if (cause.code !== 'EADDRINUSE') return reject(cause);
+    lock.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EADDRINUSE') return reject(error);
       const detail =
         `Another jobcell server runs on the data folder ${dataDir}. Stop it or choose another JOBCELL_DATA_DIR; ` +
         'to run several servers on one database, set DATABASE_URL for all of them.';
-      reject(new JobcellError('CONFLICT', detail, { cause }));
+      reject(new JobcellError('CONFLICT', detail));
     });
     lock.listen(`\0jobcell-data-${dev}-${ino}`, resolve);
   });
