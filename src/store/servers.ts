@@ -19,6 +19,11 @@ export async function renewLease(db: Queryable, id: string, leaseMs: number): Pr
   return rowCount === 1;
 }
 
+/** Ends a lease that was given up: the next `takeOverExpired` frees what it holds. */
+export async function expireLease(db: Queryable, id: string): Promise<void> {
+  await db.query(`update servers set expires_at = jobcell_now() - interval '1 second' where id = $1`, [id]);
+}
+
 /** Removes a lease whose claims have been given back. */
 export async function removeServer(db: Queryable, id: string): Promise<void> {
   await db.query('delete from servers where id = $1', [id]);

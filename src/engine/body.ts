@@ -1,0 +1,27 @@
+import type { Usage } from '../sandbox/protocol.ts';
+
+/** One frame of a run's stack: a job function that runs, or is blocked in a call. */
+export interface Body {
+  /** `main-job`, `main-job/0:fetchData`: tells calls of one name apart (http-api.md). */
+  path: string;
+  /** `main-job/fetchData`, as people read it (behaviour.md 3). */
+  stackedName: string;
+  name: string;
+  /** JSON text. */
+  args: string;
+  parent: Body | null;
+  /** Which of its parent's recorded calls it is. */
+  position: number;
+  executionPolicyKey: string | null;
+  /** Its place in the stack, main's is 1. */
+  frame: number;
+  /** How many recorded calls it has made in this run. */
+  calls: number;
+  /** The run of it that was committed to start; null before that. */
+  ran: { path: string; run: number; usage: Usage | null } | null;
+  /** Resolves when the calls it made so far are handled. Never rejects. */
+  pending: Promise<void>;
+}
+
+/** The path of the call at a position of a body. */
+export const childPath = (bodyPath: string, position: number, name: string) => `${bodyPath}/${position}:${name}`;

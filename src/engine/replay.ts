@@ -1,0 +1,46 @@
+import type { JournalRecord, RecordKind } from '../store/journal.ts';
+import { jsonTextEqual } from './json-equal.ts';
+
+/** A recorded call as a script makes it. */
+export interface Call {
+  kind: RecordKind;
+  name: string;
+  /** JSON text. */
+  args: string;
+}
+
+/** Arguments are shown in a mismatch up to this many characters. */
+const shownArgs = 300;
+
+/** D7: a match compares kind, name and arguments as JSON values; the execution policy key is not compared. */
+export function matches(record: JournalRecord, call: Call): boolean {
+  return record.kind === call.kind && record.name === call.name && jsonTextEqual(record.args, call.args);
+}
+
+/** What went wrong, to a person: the body, the position, the recorded call and the replayed one. */
+export function mismatchMessage(bodyPath: string, position: number, record: JournalRecord, call: Call): string {
+  return (
+    `The replay of ${bodyPath} made another call at position ${position} than the run before: ` +
+    `recorded ${describe(record)}, replayed ${describe(call)}. ` +
+    'A body must make the same calls with the same arguments in the same order whenever it is run again.'
+  );
+}
+
+/** D7: the body returned although an earlier run had made more calls. */
+export function leftOverMessage(bodyPath: string, left: JournalRecord[]): string {
+  return (
+    `The replay of ${bodyPath} returned without ${left.length === 1 ? 'a call' : `${left.length} calls`} that the run ` +
+    `before had made, the first at position ${left[0]!.position}: recorded ${describe(left[0]!)}. ` +
+    'A body must make the same calls in the same order whenever it is run again.'
+  );
+}
+
+const callNames = { job: 'execJobFunction', startWorkflow: 'startWorkflow' } as const satisfies Record<
+  RecordKind,
+  string
+>;
+
+function describe({ kind, name, args }: Call): string {
+  const shown = args.length > shownArgs ? `${args.slice(0, shownArgs)}... (${args.length} characters)` : args;
+  return `${callNames[kind]}(${JSON.stringify(name)}, ${shown})`;
+}

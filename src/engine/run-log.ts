@@ -1,0 +1,58 @@
+import type { Logger } from 'pino';
+import type { LogLine } from '../sandbox/protocol.ts';
+import type { Pool } from '../store/database.ts';
+import { type Claim, commitLogs, type LogRow } from '../store/steps.ts';
+
+/** Lines that come outside of a call show this much later at the latest, ms. */
+const flushDelayMs = 100;
+
+/** The log of one run: numbers the lines, and holds them until the next record takes them along. */
+export class RunLog {
+  readonly #pool: Pool;
+  readonly #claim: Claim;
+  readonly #logger: Logger;
+  #lastId: number;
+  #held: LogRow[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> = Promise.resolve();
+
+  constructor(options: { pool: Pool; claim: Claim; logger: Logger; lastId: number }) {
+    this.#pool = options.pool;
+    this.#claim = options.claim;
+    this.#logger = options.logger;
+    this.#lastId = options.lastId;
+  }
+
+  /** Adds lines; they are written with the next `take`, or by themselves when none comes soon. */
+  add(path: string, run: number, lines: LogLine[]): void {
+    for (const { at, level, message, attributes } of lines) {
+      this.#held.push({ id: ++this.#lastId, path, run, at, level, message, attributes: attributes ?? null });
+    }
+    if (this.#held.length > 0) this.#timer ??= setTimeout(() => this.#flush(), flushDelayMs);
+  }
+
+  /** Hands the held lines to a record that is about to be committed. */
+  take(): LogRow[] {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const lines = this.#held;
+    this.#held = [];
+    return lines;
+  }
+
+  /** Resolves when nothing is being written any more; what is still held is dropped. */
+  async close(): Promise<void> {
+    this.take();
+    await this.#flushing;
+  }
+
+  #flush(): void {
+    const lines = this.take();
+    this.#flushing = this.#flushing
+      .then(() => commitLogs(this.#pool, this.#claim, lines))
+      .catch((error: unknown) => {
+        // Lines are worth less than the run: it goes on, and the operator sees why they are missing.
+        this.#logger.warn({ err: error, executionId: this.#claim.executionId }, 'could not write log lines');
+      });
+  }
+}

@@ -1,0 +1,190 @@
+import type { Logger } from 'pino';
+import { limits } from '../limits.ts';
+import type { Usage } from '../sandbox/protocol.ts';
+import type { CellLease, Sandbox } from '../sandbox/sandbox.ts';
+import { ClaimLostError } from '../store/claim-lost.ts';
+import { untilConnected } from '../store/connection-errors.ts';
+import type { Pool } from '../store/database.ts';
+import { type ClaimedExecution, finishExecution, releaseClaim } from '../store/executions.ts';
+import { loadJournal } from '../store/journal.ts';
+import type { StepWriter } from '../store/step-writer.ts';
+import { engineFailure, type Failure } from './failures.ts';
+import { Journal } from './journal.ts';
+import { RunLog } from './run-log.ts';
+import type { Scripts } from './scripts.ts';
+import { Tree, type TreeEnd } from './tree.ts';
+
+/** Before a claim is given back that could not even be failed, ms. */
+const giveBackDelayMs = 2_000;
+
+/** What a run needs of the server it runs on. */
+export interface RunContext {
+  pool: Pool;
+  sandbox: Sandbox;
+  writer: StepWriter;
+  scripts: Scripts;
+  logger: Logger;
+  /** Whether this server's lease still stands (D4): checked before a call of a script is acted on. */
+  leaseValid: () => boolean;
+}
+
+/**
+ * One claimed execution on this server: from the claim to its end, or to the loss of the claim.
+ *
+ * The bodies live in a `Tree` inside one cell. When a tree ends before the execution does (a replay was asked for, its
+ * cell died), the next one is grown from the journal, which alone is the truth.
+ */
+export class Run {
+  readonly execution: ClaimedExecution;
+  readonly context: RunContext;
+  readonly #abort = new AbortController();
+  #tree: Tree | undefined;
+  /** D23: how often the cell was lost under a path, through nobody's fault. */
+  readonly #losses = new Map<string, number>();
+  #cellDeaths = 0;
+
+  constructor(context: RunContext, execution: ClaimedExecution) {
+    this.context = context;
+    this.execution = execution;
+  }
+
+  /** Ends the run here and now without a write: its claim is lost, or about to be given back. */
+  abandon(): void {
+    this.#abort.abort();
+    this.#tree?.abandon();
+  }
+
+  /** Runs the execution to its end. @returns whether it reached one under this claim. Never rejects. */
+  async drive(): Promise<boolean> {
+    const { logger } = this.context;
+    const { executionId } = this.execution;
+    try {
+      const { records, lastLogId } = this.execution.hasJournal
+        ? await untilConnected(() => loadJournal(this.context.pool, this.execution), this.#abort.signal)
+        : { records: [], lastLogId: 0 };
+      const log = new RunLog({ pool: this.context.pool, claim: this.execution, logger, lastId: lastLogId });
+      try {
+        return await this.#driveTrees(new Journal(records), log);
+      } finally {
+        await log.close();
+      }
+    } catch (error) {
+      if (error instanceof ClaimLostError || this.#abort.signal.aborted) {
+        logger.info({ executionId }, 'stopped a run whose claim is gone');
+        return false;
+      }
+      return this.#failForOurFault(error);
+    }
+  }
+
+  async #driveTrees(journal: Journal, log: RunLog): Promise<boolean> {
+    if (this.execution.takeovers >= limits.takeoversWithoutProgress) {
+      return this.#finish(log, this.#crashLoop(`${this.execution.takeovers} servers in a row ended while they ran it`));
+    }
+    let cell: CellLease | undefined;
+    try {
+      for (;;) {
+        cell ??= await this.context.sandbox.acquire({
+          workspaceId: this.execution.workspaceId,
+          signal: this.#abort.signal,
+        });
+        this.#tree = new Tree(this, cell, journal, log);
+        const end = await this.#tree.grow();
+        this.#abort.signal.throwIfAborted();
+        if (end.type === 'finished') return await this.#finish(log, end);
+        if (end.type === 'cell-gone') {
+          await cell.release();
+          cell = undefined;
+          const failure = await this.#afterCellDeath(this.#tree, end);
+          if (failure) return await this.#finish(log, failure);
+        }
+      }
+    } finally {
+      this.#tree = undefined;
+      await cell?.release();
+    }
+  }
+
+  /** D23, D24: counts what a cell's death counts, and ends what dies again and again. */
+  async #afterCellDeath(tree: Tree, end: TreeEnd & { type: 'cell-gone' }): Promise<Finish | undefined> {
+    this.#cellDeaths++;
+    if (this.#cellDeaths >= limits.cellDeathsPerAttempt) {
+      return this.#crashLoop(`${this.#cellDeaths} sandbox processes died under it in one attempt`);
+    }
+    if (!end.lost) return undefined;
+    const body = end.deepest;
+    const losses = (this.#losses.get(body.path) ?? 0) + 1;
+    this.#losses.set(body.path, losses);
+    if (losses <= limits.cellLossesPerStep) return undefined;
+    const failure = engineFailure(
+      'CELL_LOST',
+      `The sandbox process of ${body.stackedName} was ended from outside ${losses} times in a row, by the system's ` +
+        'out-of-memory killer or by hand. Look at the memory of the machine and its kernel log, then resume the execution.',
+      'PLATFORM',
+      body.stackedName,
+    );
+    if (body.parent === null) return { status: 'FAILED', result: null, failure, main: body.ran };
+    await tree.commitFailure(body, failure, null);
+    return undefined;
+  }
+
+  #crashLoop(what: string): Finish {
+    const at = this.execution.mainJobFunction;
+    const failure = engineFailure(
+      'CRASH_LOOP',
+      `The execution was given up: ${what}. The steps that finished are kept; look at what the running one does, then resume.`,
+      'PLATFORM',
+      at,
+    );
+    return { status: 'FAILED', result: null, failure, main: null };
+  }
+
+  async #finish(log: RunLog, end: Finish): Promise<boolean> {
+    const { workspaceId, executionId, fence } = this.execution;
+    await untilConnected(
+      () =>
+        finishExecution(this.context.pool, {
+          workspaceId,
+          executionId,
+          fence,
+          status: end.status,
+          result: end.result,
+          error: end.failure ? JSON.stringify(end.failure) : null,
+          main: end.main,
+          logs: log.take(),
+        }),
+      this.#abort.signal,
+    );
+    return true;
+  }
+
+  /** An error that no rule provides for: the execution fails visibly, as the platform's, instead of hanging. */
+  async #failForOurFault(error: unknown): Promise<boolean> {
+    const { executionId, mainJobFunction } = this.execution;
+    this.context.logger.error({ err: error, executionId }, 'a run failed for a reason of the server');
+    const message = 'jobcell failed while it ran this execution; the server log has the cause under the execution id.';
+    const failure = engineFailure('INTERNAL', message, 'PLATFORM', mainJobFunction);
+    const log = new RunLog({ pool: this.context.pool, claim: this.execution, logger: this.context.logger, lastId: 0 });
+    try {
+      return await this.#finish(log, { status: 'FAILED', result: null, failure, main: null });
+    } catch (second) {
+      this.context.logger.error({ err: second, executionId }, 'could not record that failure; giving the claim back');
+      // Not at once: whoever claims it next may meet the same.
+      await new Promise((resolve) => setTimeout(resolve, giveBackDelayMs));
+      await releaseClaim(this.context.pool, this.execution).catch((third: unknown) =>
+        this.context.logger.error({ err: third, executionId }, 'could not give the claim back; it goes with the lease'),
+      );
+      return false;
+    }
+  }
+}
+
+/** How an execution ends. */
+export interface Finish {
+  status: 'SUCCESS' | 'FAILED';
+  /** JSON text. */
+  result: string | null;
+  failure: Failure | null;
+  /** The main body's run, where it ran. */
+  main: { path: string; run: number; usage: Usage | null } | null;
+}

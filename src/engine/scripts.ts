@@ -1,0 +1,87 @@
+import type { ScriptSource } from '../sandbox/protocol.ts';
+import { untilConnected } from '../store/connection-errors.ts';
+import type { Pool } from '../store/database.ts';
+import { loadScript, resolveVersion } from '../store/scripts.ts';
+
+/** A version of a job function's script, ready for a cell. */
+export interface ResolvedScript {
+  version: number;
+  source: ScriptSource;
+  load: () => Promise<string>;
+  loadSourceMap: () => Promise<string | null>;
+}
+
+/** Resolutions kept: a name at a revision never changes, so they stay right for ever. */
+const keptResolutions = 10_000;
+/** Characters of script text kept in memory, so that a new cell costs no query. */
+const keptCharacters = 64 * 1024 * 1024;
+
+/** Finds job functions by name at a revision (D28) and keeps the texts of those in use. */
+export class Scripts {
+  readonly #pool: Pool;
+  readonly #resolutions = new Map<string, ResolvedScript>();
+  readonly #texts = new Map<string, string>();
+  #characters = 0;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  /** @param pinned a version the workflow names instead. @returns null when there is no such job function. */
+  async resolve(
+    workspaceId: string,
+    name: string,
+    revision: number,
+    pinned: number | undefined,
+  ): Promise<ResolvedScript | null> {
+    const key = JSON.stringify([workspaceId, revision, pinned ?? null, name]);
+    const known = this.#resolutions.get(key);
+    if (known) return known;
+    const found = await untilConnected(() =>
+      resolveVersion(this.#pool, { workspaceId, type: 'JOB', name, revision, version: pinned }),
+    );
+    if (!found) return null;
+    const { version, contentHash, format, atRevision } = found;
+    const resolved: ResolvedScript = {
+      version,
+      source: { hash: contentHash, format, fileName: `${name}@${version}.js` },
+      load: () => this.#text(workspaceId, name, version, contentHash),
+      loadSourceMap: async () => (await this.#load(workspaceId, name, version)).sourceMap,
+    };
+    // A name that was not there yet at the revision resolves to the newest, which may change: not kept.
+    if (atRevision) {
+      if (this.#resolutions.size >= keptResolutions) this.#resolutions.clear();
+      this.#resolutions.set(key, resolved);
+    }
+    return resolved;
+  }
+
+  async #text(workspaceId: string, name: string, version: number, hash: string): Promise<string> {
+    const known = this.#texts.get(hash);
+    if (known !== undefined) {
+      // Moved to the end: the first entry is always the one not used for longest.
+      this.#texts.delete(hash);
+      this.#texts.set(hash, known);
+      return known;
+    }
+    const { source } = await this.#load(workspaceId, name, version);
+    if (!this.#texts.has(hash)) {
+      this.#texts.set(hash, source);
+      this.#characters += source.length;
+    }
+    for (const [oldest, text] of this.#texts) {
+      if (this.#characters <= keptCharacters) break;
+      this.#texts.delete(oldest);
+      this.#characters -= text.length;
+    }
+    return source;
+  }
+
+  async #load(
+    workspaceId: string,
+    name: string,
+    version: number,
+  ): Promise<{ source: string; sourceMap: string | null }> {
+    return untilConnected(() => loadScript(this.#pool, workspaceId, 'JOB', name, version));
+  }
+}
