@@ -1,0 +1,89 @@
+import { pino } from 'pino';
+import { createApi } from './api/server.ts';
+import { adminToken } from './admin-token.ts';
+import type { Config } from './config.ts';
+import { startEngine } from './engine/engine.ts';
+import { createSandbox } from './sandbox/pool.ts';
+import { openPool } from './store/database.ts';
+import { startEmbeddedPostgres } from './store/embedded.ts';
+import { migrate } from './store/migrate.ts';
+
+export interface RunningServer {
+  /** The address really bound, for example `http://127.0.0.1:4700`. */
+  url: string;
+  adminToken: string;
+  /** Stops as D30 says: no new work, long polls answered, claims given back. */
+  close(): Promise<void>;
+}
+
+/** Connections of a server's pool: two for the step path (`StepWriter`), the rest for claims, reads and uploads. */
+const poolConnections = 16;
+
+/**
+ * Composes the parts and starts them, the ones that others stand on first. What fails on the way takes down what stood
+ * already, so that nothing is left behind by a start that did not succeed.
+ */
+export async function startServer(config: Config): Promise<RunningServer> {
+  const logger = pino({ level: config.logLevel, base: { pid: process.pid } }, pino.destination(2));
+  const stops: (() => Promise<void>)[] = [];
+  const stopAll = async () => {
+    for (let stop = stops.pop(); stop; stop = stops.pop()) await stop();
+  };
+  try {
+    const token = await adminToken(config);
+    let databaseUrl = config.databaseUrl;
+    if (databaseUrl === undefined) {
+      const database = await startEmbeddedPostgres(config.dataDir, logger);
+      stops.push(() => database.stop());
+      databaseUrl = database.url;
+    }
+    const pool = openPool(databaseUrl, {
+      max: poolConnections,
+      onError: (error) => logger.warn({ err: error }, 'an idle database connection broke; it is replaced'),
+    });
+    stops.push(() => pool.end());
+    await migrate(pool, logger);
+
+    const sandbox = createSandbox({
+      cells: config.cells,
+      prewarmed: config.prewarmedCells,
+      memoryMb: config.memoryMb,
+      logger,
+    });
+    stops.push(() => sandbox.stop());
+    await sandbox.start();
+
+    const engine = await startEngine({
+      pool,
+      databaseUrl,
+      sandbox,
+      logger,
+      leaseMs: config.leaseMs,
+      replay: config.replay,
+    });
+    stops.push(() => engine.stop());
+
+    const api = createApi({
+      pool,
+      sandbox,
+      engine,
+      adminToken: token,
+      logger,
+      // The sandbox has run a real isolate and the migrations are applied, or the start would have failed.
+      ready: async () => {
+        try {
+          await pool.query('select 1');
+          return { ok: true };
+        } catch (error) {
+          return { ok: false, reason: `the database does not answer: ${String(error)}` };
+        }
+      },
+    });
+    stops.push(() => api.close());
+    const url = await api.listen({ host: config.host, port: config.port });
+    return { url, adminToken: token, close: stopAll };
+  } catch (error) {
+    await stopAll();
+    throw error;
+  }
+}
