@@ -1,4 +1,14 @@
-import type { BodyLimits, BodyType, HostAnswer, HostCall, LogLine, ScriptError, ScriptFormat, ScriptSource, Usage } from './protocol.ts';
+import type {
+  BodyLimits,
+  BodyType,
+  HostAnswer,
+  HostCall,
+  LogLine,
+  ScriptError,
+  ScriptFormat,
+  ScriptSource,
+  Usage,
+} from './protocol.ts';
 
 /** The sandbox as the rest of the server sees it: cells are leased, bodies run in them, host calls come back out. */
 export interface Sandbox {
@@ -69,7 +79,14 @@ export type BodyEnd =
    * error came from (D9), when there is one. With `treeGone` the whole cell is dead (D23: our own kill, or a crash
    * that the body caused); every other body of the run then ends as `gone`.
    */
-  | { type: 'failed'; error: ScriptError & { kind: ErrorKind }; failingPosition: number | null; logs: LogLine[]; usage: Usage; treeGone: boolean }
+  | {
+      type: 'failed';
+      error: ScriptError & { kind: ErrorKind };
+      failingPosition: number | null;
+      logs: LogLine[];
+      usage: Usage;
+      treeGone: boolean;
+    }
   /** Not this body's doing: the tree was dropped, or the cell was lost (`lost`: by somebody else's kill, D23). */
   | { type: 'gone'; lost: boolean; logs: LogLine[] };
 

@@ -1,0 +1,132 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, inject } from 'vitest';
+import { packageRoot } from '../../src/paths.ts';
+import { createDatabase } from './database.ts';
+
+export interface ServerOptions {
+  /** Connection string; a new database by default. */
+  databaseUrl?: string;
+  /** Further variables, such as JOBCELL_REPLAY. Undefined takes a variable away. */
+  env?: Record<string, string | undefined>;
+}
+
+/** A real server process: `jobcell serve` on a free port. `url` and `pid` change with `restart()`. */
+export interface TestServer {
+  readonly url: string;
+  readonly adminToken: string;
+  readonly databaseUrl: string;
+  readonly pid: number;
+  /** Everything it wrote to stderr so far. */
+  logs(): string;
+  /** SIGTERM; resolves with the exit code. */
+  stop(): Promise<number | null>;
+  /** SIGKILL. */
+  kill(): Promise<void>;
+  /** Starts it again after `stop()` or `kill()` (or stops it first), on the same database and data folder. */
+  restart(): Promise<void>;
+}
+
+export const nodeBinary = join(packageRoot, 'node_modules', '.bin', 'node');
+export const jobcellScript = join(packageRoot, 'dist', 'jobcell.js');
+
+const startSeconds = 45;
+const alive = new Set<ChildProcess>();
+
+process.on('exit', () => {
+  for (const child of alive) child.kill('SIGKILL');
+});
+
+/** Starts a server for this test file; it is stopped after the file's last test at the latest. */
+export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
+  const databaseUrl = options.databaseUrl ?? (await createDatabase());
+  const adminToken = randomBytes(24).toString('hex');
+  const dataDir = mkdtempSync(join(inject('runFolder'), 'data-'));
+  const env = {
+    ...process.env,
+    DATABASE_URL: databaseUrl,
+    JOBCELL_HOST: '127.0.0.1',
+    JOBCELL_PORT: '0',
+    JOBCELL_ADMIN_TOKEN: adminToken,
+    JOBCELL_DATA_DIR: dataDir,
+    JOBCELL_LOG_LEVEL: process.env.JOBCELL_LOG_LEVEL ?? 'info',
+    ...options.env,
+  };
+  let running = await launch(env);
+  const stop = async (signal: 'SIGTERM' | 'SIGKILL') => {
+    running.child.kill(signal);
+    return running.end;
+  };
+  const server: TestServer = {
+    get url() {
+      return running.url;
+    },
+    get pid() {
+      return running.child.pid!;
+    },
+    adminToken,
+    databaseUrl,
+    logs: () => running.logs(),
+    stop: () => stop('SIGTERM'),
+    kill: async () => {
+      await stop('SIGKILL');
+    },
+    restart: async () => {
+      await stop('SIGTERM');
+      running = await launch(env);
+    },
+  };
+  afterAll(async () => {
+    await server.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  return server;
+}
+
+interface RunningServer {
+  url: string;
+  child: ChildProcess;
+  end: Promise<number | null>;
+  logs(): string;
+}
+
+async function launch(env: Record<string, string | undefined>): Promise<RunningServer> {
+  const child = spawn(nodeBinary, [jobcellScript, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  alive.add(child);
+  // For the run's teardown, should this worker be killed.
+  const record = join(inject('runFolder'), 'servers', String(child.pid));
+  writeFileSync(record, '');
+  let output = '';
+  let logs = '';
+  const end = new Promise<number | null>((resolve) => {
+    child.once('close', (code) => {
+      alive.delete(child);
+      rmSync(record, { force: true });
+      resolve(code);
+    });
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    logs += text;
+  });
+  const url = await new Promise<string>((resolve, reject) => {
+    const fail = (what: string) => reject(new Error(`The server ${what}. It wrote:\n${output}${logs}`));
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL');
+      fail(`was not ready within ${startSeconds} s`);
+    }, startSeconds * 1_000);
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+      const ready = /^jobcell listening on (http:\/\/\S+)$/m.exec(output);
+      if (ready === null) return;
+      clearTimeout(timer);
+      resolve(ready[1]!);
+    });
+    void end.then((code) => {
+      clearTimeout(timer);
+      fail(`ended with exit code ${code}`);
+    });
+  });
+  return { url, child, end, logs: () => logs };
+}
