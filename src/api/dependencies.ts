@@ -1,0 +1,40 @@
+import type { Logger } from 'pino';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { Pool } from '../store/database.ts';
+
+/** What the HTTP interface needs of the engine. */
+export interface Executions {
+  /**
+   * Starts an execution, or finds the one that the idempotency key started first (`created` is false then).
+   * `args` and `invoker` are JSON text.
+   * @throws JobcellError NOT_FOUND (no such workflow), IDEMPOTENCY_MISMATCH (the key was used with other arguments).
+   */
+  start(request: {
+    workspaceId: string;
+    workspace: string;
+    workflow: string;
+    args: string;
+    invoker: string | null;
+    replay: 'auto' | 'always' | undefined;
+    idempotencyKey: string | undefined;
+  }): Promise<{ executionId: string; created: boolean }>;
+  /**
+   * Waits until the execution is in a final status: true when it is; false when `ms` have passed or the signal aborted.
+   */
+  waitForFinal(workspaceId: string, executionId: string, ms: number, signal: AbortSignal): Promise<boolean>;
+}
+
+export interface ApiDependencies {
+  pool: Pool;
+  sandbox: Pick<Sandbox, 'check'>;
+  engine: Executions;
+  adminToken: string;
+  logger: Logger;
+  /** What /readyz answers. */
+  ready: () => Promise<{ ok: true } | { ok: false; reason: string }>;
+}
+
+/** What the routes get: the dependencies, and the signal that ends long polls when the server stops (D30). */
+export interface ApiContext extends ApiDependencies {
+  closing: AbortSignal;
+}

@@ -1,0 +1,68 @@
+import type { FastifySchemaCompiler } from 'fastify';
+import { z } from 'zod';
+import { type FieldError, JobcellError } from '../errors.ts';
+
+/** Names of fastify's request parts, as the messages say them. */
+const partNames: Record<string, string> = {
+  body: 'body',
+  querystring: 'query',
+  params: 'path',
+  headers: 'headers',
+};
+
+/** Checks one part of a request by its zod schema; what fails is a BAD_REQUEST that names each field. */
+export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart }) => {
+  const part = partNames[httpPart ?? ''] ?? 'request';
+  return (data) => {
+    // fastify hands null to the validator where there is no body
+    const parsed = schema.safeParse(data ?? undefined, { error: describeIssue });
+    if (parsed.success) return { value: parsed.data };
+    return { error: badRequest(part, parsed.error.issues.flatMap((issue) => fieldErrors(issue, part, schema))) };
+  };
+};
+
+function badRequest(part: string, errors: FieldError[]): JobcellError {
+  const list = errors.map((error) => `\`${error.path}\` ${error.message}`).join('; ');
+  return new JobcellError('BAD_REQUEST', `The ${part} is not valid: ${list}.`, { errors });
+}
+
+function fieldErrors(issue: z.core.$ZodIssue, part: string, schema: z.ZodType): FieldError[] {
+  const path = issue.path.map(String);
+  if (issue.code === 'unrecognized_keys') {
+    const known = path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+    const hint = known.length > 0 ? ` (known: ${known.join(', ')})` : '';
+    return issue.keys.map((key) => ({ path: [...path, key].join('.'), message: `is not a known field${hint}` }));
+  }
+  // A key that is no valid name: its own message is one level deeper.
+  const message = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
+  return [{ path: path.join('.') || part, message }];
+}
+
+/** Messages that follow a field's name, for whatever a schema has no message of its own for. */
+function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is required' : `must be ${article(issue.expected)}`;
+    case 'invalid_value':
+      return `must be ${issue.values.length === 1 ? '' : 'one of '}${issue.values.map(String).join(', ')}`;
+    case 'too_small':
+      return `must ${range('at least', issue.origin, Number(issue.minimum), issue.inclusive)}`;
+    case 'too_big':
+      return `must ${range('at most', issue.origin, Number(issue.maximum), issue.inclusive)}`;
+    case 'unrecognized_keys':
+      return 'has unknown fields';
+    default:
+      return undefined;
+  }
+}
+
+const article = (type: string): string => {
+  const name = type === 'int' ? 'whole number' : type === 'record' ? 'object' : type;
+  return `${/^[aeiou]/.test(name) ? 'an' : 'a'} ${name}`;
+};
+
+function range(bound: string, origin: string, limit: number, inclusive = true): string {
+  if (origin === 'string') return `have ${bound} ${limit} character${limit === 1 ? '' : 's'}`;
+  if (origin === 'array') return `have ${bound} ${limit} item${limit === 1 ? '' : 's'}`;
+  return inclusive ? `be ${bound} ${limit}` : `be ${bound === 'at least' ? 'more' : 'less'} than ${limit}`;
+}
