@@ -1,6 +1,6 @@
 import { pino } from 'pino';
-import { createApi } from './api/server.ts';
 import { adminToken } from './admin-token.ts';
+import { createApi } from './api/server.ts';
 import type { Config } from './config.ts';
 import { startEngine } from './engine/engine.ts';
 import { createSandbox } from './sandbox/pool.ts';

@@ -5,7 +5,9 @@ import { limits } from '../limits.ts';
 import { isConnectionError } from '../store/connection-errors.ts';
 
 /** Codes that an HTTP answer can have; the others only stand in an execution's `error`. */
-export type HttpErrorCode = { [Code in ErrorCode]: (typeof errorTable)[Code] extends { status: number } ? Code : never }[ErrorCode];
+export type HttpErrorCode = {
+  [Code in ErrorCode]: (typeof errorTable)[Code] extends { status: number } ? Code : never;
+}[ErrorCode];
 
 const isHttpCode = (code: ErrorCode): code is HttpErrorCode => 'status' in errorTable[code];
 const httpCodes = (Object.keys(errorTable) as ErrorCode[]).filter(isHttpCode);
@@ -73,17 +75,16 @@ export function toJobcellError(error: FastifyError | Error, request: FastifyRequ
     return new JobcellError('UNAVAILABLE', 'The database cannot be reached; try again in a moment.', { cause: error });
   }
   const code = 'code' in error ? error.code : undefined;
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return request.routeOptions.config.tooLarge?.() ?? tooLarge('The body', limits.bodyBytes);
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+    return request.routeOptions.config.tooLarge?.() ?? tooLarge('The body', limits.bodyBytes);
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return unsupportedMediaType(request);
   const status = 'statusCode' in error ? error.statusCode : undefined;
   if (status !== undefined && status >= 400 && status < 500) {
     return new JobcellError('BAD_REQUEST', `The request is not valid: ${error.message}.`, { cause: error });
   }
-  return new JobcellError(
-    'INTERNAL',
-    `The server failed; its log has the cause under request id ${request.id}.`,
-    { cause: error },
-  );
+  return new JobcellError('INTERNAL', `The server failed; its log has the cause under request id ${request.id}.`, {
+    cause: error,
+  });
 }
 
 function unsupportedMediaType(request: FastifyRequest): JobcellError {

@@ -17,7 +17,12 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, ht
     // fastify hands null to the validator where there is no body
     const parsed = schema.safeParse(data ?? undefined, { error: describeIssue });
     if (parsed.success) return { value: parsed.data };
-    return { error: badRequest(part, parsed.error.issues.flatMap((issue) => fieldErrors(issue, part, schema))) };
+    return {
+      error: badRequest(
+        part,
+        parsed.error.issues.flatMap((issue) => fieldErrors(issue, part, schema)),
+      ),
+    };
   };
 };
 

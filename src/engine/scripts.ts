@@ -1,7 +1,7 @@
 import type { ScriptSource } from '../sandbox/protocol.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool } from '../store/database.ts';
-import { loadScript, resolveVersion } from '../store/scripts.ts';
+import { loadScript, resolveVersion, type ScriptName, type ScriptVersion } from '../store/scripts.ts';
 
 /** A version of a job function's script, ready for a cell. */
 export interface ResolvedScript {
@@ -37,15 +37,13 @@ export class Scripts {
     const key = JSON.stringify([workspaceId, revision, pinned ?? null, name]);
     const known = this.#resolutions.get(key);
     if (known) return known;
-    const found = await untilConnected(() =>
-      resolveVersion(this.#pool, { workspaceId, type: 'JOB', name, revision, version: pinned }),
-    );
+    const found = await untilConnected(() => this.#find({ workspaceId, type: 'JOB', name }, revision, pinned));
     if (!found) return null;
-    const { version, contentHash, format, atRevision } = found;
+    const { version, hash, format, atRevision } = found;
     const resolved: ResolvedScript = {
       version,
-      source: { hash: contentHash, format, fileName: `${name}@${version}.js` },
-      load: () => this.#text(workspaceId, name, version, contentHash),
+      source: { hash, format, fileName: `${name}@${version}.js` },
+      load: () => this.#text(workspaceId, name, version, hash),
       loadSourceMap: async () => (await this.#load(workspaceId, name, version)).sourceMap,
     };
     // A name that was not there yet at the revision resolves to the newest, which may change: not kept.
@@ -54,6 +52,12 @@ export class Scripts {
       this.#resolutions.set(key, resolved);
     }
     return resolved;
+  }
+
+  async #find(script: ScriptName, revision: number, pinned: number | undefined): Promise<ScriptVersion | null> {
+    if (pinned === undefined) return resolveVersion(this.#pool, { ...script, revision });
+    const found = await loadScript(this.#pool, script.workspaceId, script.type, script.name, pinned);
+    return found && { version: pinned, hash: found.hash, format: found.format, atRevision: true };
   }
 
   async #text(workspaceId: string, name: string, version: number, hash: string): Promise<string> {
@@ -82,6 +86,9 @@ export class Scripts {
     name: string,
     version: number,
   ): Promise<{ source: string; sourceMap: string | null }> {
-    return untilConnected(() => loadScript(this.#pool, workspaceId, 'JOB', name, version));
+    const script = await untilConnected(() => loadScript(this.#pool, workspaceId, 'JOB', name, version));
+    // Versions outlive the executions that can reach them (D28).
+    if (!script) throw new Error(`version ${version} of job function ${name} is gone from the database`);
+    return script;
   }
 }

@@ -16,7 +16,7 @@ const endedMessage =
  * PostgreSQL's classes 08 (connection) and 57P (shutdown, crash recovery), 53300 (too many connections), and 25006
  * (a standby that is not promoted yet).
  */
-function isConnectionError(error: unknown): boolean {
+export function isConnectionError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
   return networkCodes.has(code) || /^(08...|57P0[1-3]|53300|25006)$/.test(code) || endedMessage.test(error.message);

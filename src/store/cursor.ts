@@ -35,7 +35,8 @@ export function decodeCursor(cursor: string | undefined, shape: CursorShape): (s
   if (cursor === undefined) return shape.map(() => null);
   const key = parse(cursor);
   if (Array.isArray(key) && key.length === shape.length && shape.every((type, i) => checks[type](key[i]))) return key;
-  const message = 'is no cursor of this list; take it from the `nextCursor` of an answer, or leave it out to begin anew';
+  const message =
+    'is no cursor of this list; take it from the `nextCursor` of an answer, or leave it out to begin anew';
   throw new JobcellError('BAD_REQUEST', `The query is not valid: \`cursor\` ${message}.`, {
     errors: [{ path: 'cursor', message }],
   });

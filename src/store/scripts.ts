@@ -165,6 +165,8 @@ export interface ScriptVersion {
   version: number;
   hash: string;
   format: ScriptFormat;
+  /** Whether the name stood for it at the revision asked for; otherwise a later upload may change the answer. */
+  atRevision: boolean;
 }
 
 /**
@@ -175,13 +177,17 @@ export async function resolveVersion(
   db: Queryable,
   script: ScriptName & { revision: number },
 ): Promise<ScriptVersion | null> {
-  const { rows } = await db.query<ScriptVersion>(
-    `select v.version, v.content_hash as hash, v.format from script_versions v
-     where ${byName} and v.version = coalesce(
-       (select version from script_revisions where ${byName} and revision <= $4 order by revision desc limit 1),
-       (select version from script_revisions where ${byName} order by revision desc limit 1))`,
-    [...parameters(script), script.revision],
-  );
+  const { rows } = await db.query<ScriptVersion>({
+    name: 'resolve-version',
+    text: `
+      select v.version, v.content_hash as hash, v.format, pinned.version is not null as "atRevision"
+      from (select (select version from script_revisions where ${byName} and revision <= $4
+                    order by revision desc limit 1) as version) pinned,
+           script_versions v
+      where ${byName} and v.version = coalesce(
+        pinned.version, (select version from script_revisions where ${byName} order by revision desc limit 1))`,
+    values: [...parameters(script), script.revision],
+  });
   return rows[0] ?? null;
 }
 
