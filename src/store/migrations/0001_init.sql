@@ -125,7 +125,7 @@ create table journal (
   parent_path text not null,
   position int not null,
   id uuid not null,
-  kind text not null check (kind in ('job', 'startWorkflow')),
+  kind text not null check (kind in ('job', 'startWorkflow', 'wait', 'resolve', 'resumeWorkflowExecution')),
   name text not null,
   args text not null,
   status text not null check (status in ('RUNNING', 'SUSPEND', 'SUCCESS', 'FAILED', 'WAITING', 'CANCELED')),
@@ -133,6 +133,12 @@ create table journal (
   error text,
   execution_policy_key text,
   function_version int,
+  -- the run of the calling body that made this call, and its readings of the clock since its last call, as a JSON array
+  -- of milliseconds: what a replay needs to see the same chance and time (D12, D13)
+  recorded_run int not null default 1,
+  clock text,
+  -- of a body that failed: the position of the call its error came from (D9)
+  failing_position int,
   -- how often its body was really started (E2)
   runs int not null default 0,
   cpu_ms double precision,
