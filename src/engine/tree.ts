@@ -3,7 +3,7 @@ import { limits } from '../limits.ts';
 import type { HostAnswer, HostCall, ScriptError, Usage } from '../sandbox/protocol.ts';
 import type { BodyEnd, CellLease } from '../sandbox/sandbox.ts';
 import { untilConnected } from '../store/connection-errors.ts';
-import { type JournalRecord, recordFailure } from '../store/journal.ts';
+import { type JournalRecord, recordFinished } from '../store/journal.ts';
 import type { LogRow } from '../store/steps.ts';
 import { type Body, childPath } from './body.ts';
 import { handleCall } from './calls.ts';
@@ -152,7 +152,7 @@ export class Tree {
     };
     const logs = this.log.take();
     await untilConnected(() =>
-      recordFailure(this.run.context.pool, {
+      recordFinished(this.run.context.pool, {
         ...this.run.execution,
         ...record,
         status: 'FAILED',

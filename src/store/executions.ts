@@ -2,6 +2,7 @@ import type { Usage } from '../sandbox/protocol.ts';
 import { ClaimLostError } from './claim-lost.ts';
 import type { Queryable } from './database.ts';
 import { type Claim, insertLogs, type LogRow, logColumns } from './steps.ts';
+import type { RetryPolicy } from './workflows.ts';
 
 /** What the servers tell each other, by NOTIFY on one channel. */
 export const channel = 'jobcell';
@@ -9,6 +10,8 @@ export const channel = 'jobcell';
 export const pendingMessage = 'pending';
 /** Payload prefix: the execution whose id follows has reached a final status. */
 export const finalPrefix = 'final:';
+/** Payload prefix: the execution whose id follows is canceled; its holder ends the run and confirms it (D29). */
+export const stopPrefix = 'stop:';
 
 /** What an execution is started with; `args` and `invoker` are JSON texts. */
 export interface NewExecution {
@@ -96,6 +99,10 @@ export interface ClaimedExecution extends Claim {
   revision: number;
   replay: 'auto' | 'always';
   takeovers: number;
+  /** Secret; chance inside the bodies comes from it (D13). */
+  seed: Buffer;
+  retryPolicy: RetryPolicy | null;
+  retryCount: number;
   /** Whether an earlier claim may have left a journal. */
   hasJournal: boolean;
 }
@@ -114,19 +121,24 @@ interface ClaimedRow {
   revision: number;
   replay: 'auto' | 'always';
   takeovers: number;
+  seed: Buffer;
+  retry_policy: string | null;
+  retry_count: number;
 }
 
 const claimSql = `
 with c as (
     select workspace_id, id from executions
-    where status in ('PENDING', 'PENDING_RESUME') and holder is null
+    where (status in ('PENDING', 'PENDING_RESUME') or (status = 'PENDING_RETRY' and retry_after <= jobcell_now()))
+      and holder is null
     order by id limit $2
     for update skip locked)
 update executions e
-set status = 'RUNNING', holder = $1, fence = e.fence + 1, started_at = coalesce(e.started_at, jobcell_now())
+set status = 'RUNNING', holder = $1, fence = e.fence + 1, started_at = coalesce(e.started_at, jobcell_now()),
+    error = null, retry_after = null
 from c where e.workspace_id = c.workspace_id and e.id = c.id
 returning e.workspace_id, e.id, e.fence, e.workflow, e.main_job_function, e.job_functions, e.args, e.invoker, e.attempt,
-          e.depth, e.revision, e.replay, e.takeovers`;
+          e.depth, e.revision, e.replay, e.takeovers, e.seed, e.retry_policy, e.retry_count`;
 
 /** Takes up to `limit` executions that wait to run, oldest first (D20), under this server's lease (D1). */
 export async function claimExecutions(db: Queryable, serverId: string, limit: number): Promise<ClaimedExecution[]> {
@@ -145,6 +157,9 @@ export async function claimExecutions(db: Queryable, serverId: string, limit: nu
     revision: row.revision,
     replay: row.replay,
     takeovers: row.takeovers,
+    seed: row.seed,
+    retryPolicy: row.retry_policy === null ? null : JSON.parse(row.retry_policy),
+    retryCount: row.retry_count,
     // The first claim ever has fence 1; every later one may find records.
     hasJournal: row.fence > 1,
   }));
@@ -155,7 +170,7 @@ export interface ExecutionEnd extends Claim {
   status: 'SUCCESS' | 'FAILED';
   result: string | null;
   error: string | null;
-  main: { path: string; run: number; usage: Usage | null } | null;
+  main: { path: string; run: number; usage: Usage | null; failingPosition: number | null } | null;
   logs: LogRow[];
 }
 
@@ -171,10 +186,11 @@ j as (
         result = case when j.path = $7 then $5 end, error = case when j.path = $7 then $6 end,
         finished_at = case when j.path = $7 then jobcell_now() end,
         cpu_ms = case when j.path = $7 then $8 end, wall_ms = case when j.path = $7 then $9 end,
-        peak_memory_bytes = case when j.path = $7 then $10::bigint end
+        peak_memory_bytes = case when j.path = $7 then $10::bigint end,
+        failing_position = case when j.path = $7 then $11::int end
     from e
     where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING'),
-l as (${insertLogs(11)})
+l as (${insertLogs(12)})
 select id, pg_notify('${channel}', '${finalPrefix}' || id) from e`;
 
 /**
@@ -197,6 +213,7 @@ export async function finishExecution(db: Queryable, end: ExecutionEnd): Promise
       end.main?.usage?.cpuMs ?? null,
       end.main?.usage?.wallMs ?? null,
       end.main?.usage?.peakMemoryBytes ?? null,
+      end.main?.failingPosition ?? null,
       ...logColumns(end.logs.map((line) => ({ claim: end, line }))),
     ],
   });
@@ -218,6 +235,62 @@ export async function releaseClaim(db: Queryable, claim: Claim): Promise<void> {
        where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING')
      select pg_notify('${channel}', '${pendingMessage}') from e`,
     [claim.workspaceId, claim.executionId, claim.fence],
+  );
+}
+
+/**
+ * Schedules another attempt after a failure (retryPolicy): PENDING_RETRY until its time, `backoffMs` from now. The
+ * bodies at `paths` run again then (D9). @throws ClaimLostError
+ */
+export async function scheduleRetry(
+  db: Queryable,
+  retry: Claim & { error: string; backoffMs: number; paths: string[]; logs: LogRow[] },
+): Promise<void> {
+  const { rowCount } = await db.query(
+    `with e as (
+       update executions
+       set status = 'PENDING_RETRY', holder = null, error = $4, attempt = attempt + 1, retry_count = retry_count + 1,
+           retry_after = jobcell_now() + $5 * interval '1 millisecond'
+       where workspace_id = $1 and id = $2 and fence = $3 and status = 'RUNNING'
+       returning workspace_id, id),
+     j as (
+       update journal j set status = 'SUSPEND', result = null, error = null, finished_at = null from e
+       where j.workspace_id = e.workspace_id and j.execution_id = e.id and (j.status = 'RUNNING' or j.path = any($6))),
+     l as (${insertLogs(7)})
+     select id from e`,
+    [
+      retry.workspaceId,
+      retry.executionId,
+      retry.fence,
+      retry.error,
+      retry.backoffMs,
+      retry.paths,
+      ...logColumns(retry.logs.map((line) => ({ claim: retry, line }))),
+    ],
+  );
+  if (rowCount === 0) throw new ClaimLostError(retry.executionId);
+}
+
+/** Milliseconds until the next PENDING_RETRY is due; null when there is none. */
+export async function nextRetryMs(db: Queryable): Promise<number | null> {
+  const { rows } = await db.query<{ ms: number | null }>(
+    `select extract(epoch from min(retry_after) - jobcell_now())::float8 * 1000 as ms
+     from executions where status = 'PENDING_RETRY'`,
+  );
+  return rows[0]!.ms;
+}
+
+/**
+ * Confirms that a run which lost its claim is gone from this server, cells and all: its slots are free, and a resume
+ * that waited for that can be claimed (D29).
+ */
+export async function confirmStopped(db: Queryable, execution: Claim, serverId: string): Promise<void> {
+  await db.query(
+    `with e as (
+       update executions set holder = null
+       where workspace_id = $1 and id = $2 and fence > $3 and holder = $4 and status <> 'RUNNING' returning status)
+     select pg_notify('${channel}', '${pendingMessage}') from e where status = 'PENDING_RESUME'`,
+    [execution.workspaceId, execution.executionId, execution.fence, serverId],
   );
 }
 

@@ -4,7 +4,7 @@ import { channel, type NewExecution, pendingMessage } from './executions.ts';
 import { type Claim, insertLogs, type LogRow, logColumns } from './steps.ts';
 
 /** Kinds of recorded calls (D5). `job` is a body that ran or runs; main is one too. */
-export type RecordKind = 'job' | 'startWorkflow';
+export type RecordKind = 'job' | 'startWorkflow' | 'wait' | 'resolve' | 'resumeWorkflowExecution';
 
 /** A recorded call as it is stored. `args`, `result` and `error` are JSON texts, as the script or the engine made them. */
 export interface JournalRecord {
@@ -19,6 +19,11 @@ export interface JournalRecord {
   error: string | null;
   functionVersion: number | null;
   runs: number;
+  /** The caller's run that made the call, and its readings of the clock before it, as a JSON array (D12, D13). */
+  recordedRun: number;
+  clock: string | null;
+  /** Of a body that failed: the position of the call its error came from (D9). */
+  failingPosition: number | null;
 }
 
 /** Reads the whole journal of an execution and the number of its last log line. Call it after the claim (D2). */
@@ -29,7 +34,8 @@ export async function loadJournal(
   const records = await db.query<JournalRecord>({
     name: 'load-journal',
     text: `select path, parent_path as "parentPath", position, kind, name, args, status, result, error,
-                  function_version as "functionVersion", runs
+                  function_version as "functionVersion", runs, recorded_run as "recordedRun", clock,
+                  failing_position as "failingPosition"
            from journal where workspace_id = $1 and execution_id = $2`,
     values: [claim.workspaceId, claim.executionId],
   });
@@ -54,14 +60,17 @@ export interface FinishedCall extends Claim {
   result: string | null;
   error: string | null;
   executionPolicyKey: string | null;
+  recordedRun: number;
+  clock: string | null;
   /** What the caller logged before the call (D14). */
   logs: LogRow[];
 }
 
 const recordSql = `
     insert into journal (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status, result,
-                         error, execution_policy_key, started_at, finished_at)
-    select e.workspace_id, e.id, $4, $5, $6::int, $7, $8, $9, $10, $11, $12, $13, $14, jobcell_now(), jobcell_now()
+                         error, execution_policy_key, recorded_run, clock, started_at, finished_at)
+    select e.workspace_id, e.id, $4, $5, $6::int, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, jobcell_now(),
+           jobcell_now()
     from e
     on conflict (workspace_id, execution_id, path) do update set status = excluded.status, result = excluded.result,
       error = excluded.error, finished_at = excluded.finished_at
@@ -86,14 +95,16 @@ const recordValues = (call: FinishedCall) => [
   call.result,
   call.error,
   call.executionPolicyKey,
+  call.recordedRun,
+  call.clock,
   ...logColumns(call.logs.map((line) => ({ claim: call, line }))),
 ];
 
-/** Records a call that had no effect: a failure. @throws ClaimLostError */
-export async function recordFailure(db: Queryable, call: FinishedCall): Promise<void> {
+/** Records a call as finished that has no effect in the database besides its record. @throws ClaimLostError */
+export async function recordFinished(db: Queryable, call: FinishedCall): Promise<void> {
   const { rowCount } = await db.query({
-    name: 'record-failure',
-    text: `with e as materialized (${lockSql}), l as (${insertLogs(15)}) ${recordSql}`,
+    name: 'record-finished',
+    text: `with e as materialized (${lockSql}), l as (${insertLogs(17)}) ${recordSql}`,
     values: recordValues(call),
   });
   if (rowCount === 0) throw new ClaimLostError(call.executionId);
@@ -114,23 +125,27 @@ export async function recordStartedExecution(
     name: 'record-started-execution',
     text: `
 with e as materialized (${lockSql}),
-l as (${insertLogs(15)}),
+l as (${insertLogs(17)}),
 w as (
     select ws.id as workspace_id, ws.revision, wf.name, wf.main_job_function, wf.job_functions, wf.retry_policy
     from workspaces ws join workflows wf on wf.workspace_id = ws.id, e
     where ws.id = $1 and wf.name = $9),
 j as (
     insert into journal (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status, result,
-                         error, execution_policy_key, started_at, finished_at)
-    select w.workspace_id, $2, $4, $5, $6::int, $7, $8, $9, $10, $11, $12, $13, $14, jobcell_now(), jobcell_now()
+                         error, execution_policy_key, recorded_run, clock, started_at, finished_at)
+    select w.workspace_id, $2, $4, $5, $6::int, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, jobcell_now(),
+           jobcell_now()
     from w
-    on conflict (workspace_id, execution_id, path) do nothing
+    -- a failed call that a resume makes again (D9); what is finished stays, and starts nothing
+    on conflict (workspace_id, execution_id, path) do update set status = excluded.status, result = excluded.result,
+      error = null, finished_at = excluded.finished_at
+      where journal.status not in ('SUCCESS', 'FAILED')
     returning path),
 i as (
     insert into executions (workspace_id, id, workflow, main_job_function, job_functions, retry_policy, revision, status,
                             args, invoker, depth, parent_execution_id, parent_path, replay, seed)
-    select w.workspace_id, $24::uuid, w.name, w.main_job_function, w.job_functions, w.retry_policy, w.revision, 'PENDING',
-           $10, $25, $26::int, $2, $4, $27, $28::bytea
+    select w.workspace_id, $26::uuid, w.name, w.main_job_function, w.job_functions, w.retry_policy, w.revision, 'PENDING',
+           $10, $27, $28::int, $2, $4, $29, $30::bytea
     from w, j
     returning id)
 select exists (select 1 from e) as claimed, exists (select 1 from w) as workflow_exists,

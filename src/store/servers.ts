@@ -43,13 +43,15 @@ export async function takeOverExpired(db: Queryable): Promise<number> {
        returning id),
      e as (
        update executions e
-       set status = 'PENDING_RESUME', holder = null, fence = e.fence + 1,
+       -- a canceled or resumed one only waited for its holder's confirmation (D29)
+       set status = case when e.status = 'RUNNING' then 'PENDING_RESUME' else e.status end,
+           holder = null, fence = e.fence + 1,
            takeovers = case when r.records > e.takeover_records then 1 else e.takeovers + 1 end,
            takeover_records = r.records
        from dead, lateral (
          select count(*)::int as records from journal j
          where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.finished_at is not null) r
-       where e.holder = dead.id and e.status = 'RUNNING'
+       where e.holder = dead.id
        returning e.workspace_id, e.id),
      j as (
        update journal j set status = 'SUSPEND' from e

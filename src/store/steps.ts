@@ -29,6 +29,9 @@ export interface StepStart extends Claim {
   functionVersion: number;
   memoryLimitBytes: number;
   run: number;
+  /** The caller's run that made the call, and its readings of the clock before it, as a JSON array (D12, D13). */
+  recordedRun: number;
+  clock: string | null;
   /** What the caller logged before the call: committed with its record, since a replay drops these lines (D14). */
   logs: LogRow[];
 }
@@ -52,6 +55,8 @@ export interface StepEnd extends Claim {
   result: string | null;
   error: string | null;
   usage: Usage | null;
+  /** The position of the call that a failure came from (D9). */
+  failingPosition: number | null;
   logs: LogRow[];
 }
 
@@ -77,21 +82,21 @@ export const insertLogs = (first: number) => {
 const startSql = `
 with x as (
     select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::uuid[], $8::text[],
-                         $9::text[], $10::text[], $11::int[], $12::bigint[], $13::int[])
+                         $9::text[], $10::text[], $11::int[], $12::bigint[], $13::int[], $14::int[], $15::text[])
     as x(workspace_id, execution_id, fence, path, parent_path, position, id, name,
-         args, execution_policy_key, function_version, memory_limit_bytes, run)),
+         args, execution_policy_key, function_version, memory_limit_bytes, run, recorded_run, clock)),
 ${fenced},
-l as (${insertLogs(14)})
+l as (${insertLogs(16)})
 insert into journal as j (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status,
-                          execution_policy_key, function_version, memory_limit_bytes, runs, started_at)
+                          execution_policy_key, function_version, memory_limit_bytes, runs, recorded_run, clock, started_at)
 select x.workspace_id, x.execution_id, x.path, x.parent_path, x.position, x.id, 'job', x.name, x.args, 'RUNNING',
-       x.execution_policy_key, x.function_version, x.memory_limit_bytes, x.run, jobcell_now()
+       x.execution_policy_key, x.function_version, x.memory_limit_bytes, x.run, x.recorded_run, x.clock, jobcell_now()
 from x join e on e.workspace_id = x.workspace_id and e.id = x.execution_id
 on conflict (workspace_id, execution_id, path) do update
   set status = 'RUNNING', runs = excluded.runs, function_version = excluded.function_version,
       execution_policy_key = excluded.execution_policy_key,
-      result = null, error = null, finished_at = null, started_at = excluded.started_at
-  where j.runs <= excluded.runs
+      result = null, error = null, failing_position = null, finished_at = null, started_at = excluded.started_at
+  where j.runs <= excluded.runs and j.status <> 'SUCCESS'
 returning execution_id, path`;
 
 /** Commits the starts; answers the keys (`stepKey`) of those whose claim still stands. */
@@ -113,6 +118,8 @@ export async function commitStarts(db: Queryable, starts: StepStart[]): Promise<
       starts.map((s) => s.functionVersion),
       starts.map((s) => s.memoryLimitBytes),
       starts.map((s) => s.run),
+      starts.map((s) => s.recordedRun),
+      starts.map((s) => s.clock),
       ...logColumns(starts.flatMap((start) => start.logs.map((line) => ({ claim: start, line })))),
     ],
   });
@@ -122,13 +129,15 @@ export async function commitStarts(db: Queryable, starts: StepStart[]): Promise<
 const endSql = `
 with x as (
     select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[],
-                         $9::float8[], $10::float8[], $11::bigint[])
-    as x(workspace_id, execution_id, fence, path, run, status, result, error, cpu_ms, wall_ms, peak_memory_bytes)),
+                         $9::float8[], $10::float8[], $11::bigint[], $12::int[])
+    as x(workspace_id, execution_id, fence, path, run, status, result, error, cpu_ms, wall_ms, peak_memory_bytes,
+         failing_position)),
 ${fenced},
-l as (${insertLogs(12)})
+l as (${insertLogs(13)})
 update journal j
 set status = x.status, result = x.result, error = x.error, finished_at = coalesce(j.finished_at, jobcell_now()),
-    cpu_ms = x.cpu_ms, wall_ms = x.wall_ms, peak_memory_bytes = x.peak_memory_bytes
+    cpu_ms = x.cpu_ms, wall_ms = x.wall_ms, peak_memory_bytes = x.peak_memory_bytes,
+    failing_position = x.failing_position
 from x join e on e.workspace_id = x.workspace_id and e.id = x.execution_id
 where j.workspace_id = x.workspace_id and j.execution_id = x.execution_id and j.path = x.path and j.runs = x.run
 returning j.execution_id, j.path`;
@@ -150,6 +159,7 @@ export async function commitEnds(db: Queryable, ends: StepEnd[]): Promise<Set<st
       ends.map((s) => s.usage?.cpuMs ?? null),
       ends.map((s) => s.usage?.wallMs ?? null),
       ends.map((s) => s.usage?.peakMemoryBytes ?? null),
+      ends.map((s) => s.failingPosition),
       ...logColumns(ends.flatMap((end) => end.logs.map((line) => ({ claim: end, line })))),
     ],
   });

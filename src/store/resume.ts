@@ -1,0 +1,73 @@
+import type { Pool, Queryable } from './database.ts';
+import { transaction } from './database.ts';
+import { channel, pendingMessage } from './executions.ts';
+import { type JournalRecord, loadJournal } from './journal.ts';
+
+/** What a resume changes, decided from the journal by the caller. */
+export interface ResumePlan {
+  /** Records that run again (D9). */
+  again: string[];
+  /** Records that are forgotten (D8). */
+  forget: string[];
+}
+
+export type ResumeOutcome =
+  | { type: 'resumed' }
+  | { type: 'not-found' }
+  /** Not in a status that can be resumed. */
+  | { type: 'refused'; status: string };
+
+/** Statuses that a resume takes an execution out of (http-api.md). */
+const resumable = ['FAILED', 'PENDING_RETRY', 'CANCELED'];
+
+/**
+ * Puts an execution back to PENDING_RESUME as a new attempt (D27), under its row lock. `plan` sees the journal as it is
+ * under that lock. With `latest` its names resolve at the workspace's newest revision from now on (D28).
+ */
+export async function resumeExecution(
+  pool: Pool,
+  execution: { workspaceId: string; executionId: string; code: 'latest' | 'pinned' },
+  plan: (records: JournalRecord[], mainPath: string) => ResumePlan,
+): Promise<ResumeOutcome> {
+  return transaction(pool, (db) => resumeIn(db, execution, plan));
+}
+
+/** As `resumeExecution`, inside the caller's transaction. */
+export async function resumeIn(
+  db: Queryable,
+  execution: { workspaceId: string; executionId: string; code: 'latest' | 'pinned' },
+  plan: (records: JournalRecord[], mainPath: string) => ResumePlan,
+): Promise<ResumeOutcome> {
+  const { workspaceId, executionId, code } = execution;
+  const { rows } = await db.query<{ status: string; main: string }>(
+    `select status, main_job_function as main from executions where workspace_id = $1 and id = $2 for update`,
+    [workspaceId, executionId],
+  );
+  const row = rows[0];
+  if (!row) return { type: 'not-found' };
+  if (!resumable.includes(row.status)) return { type: 'refused', status: row.status };
+  const { records } = await loadJournal(db, { workspaceId, executionId });
+  const { again, forget } = plan(records, row.main);
+  await db.query(`delete from journal where workspace_id = $1 and execution_id = $2 and path = any($3)`, [
+    workspaceId,
+    executionId,
+    forget,
+  ]);
+  await db.query(
+    `update journal set status = 'SUSPEND', result = null, error = null, finished_at = null
+     where workspace_id = $1 and execution_id = $2 and (path = any($3) or status = 'CANCELED')`,
+    [workspaceId, executionId, again],
+  );
+  await db.query(
+    `update executions e
+     set status = 'PENDING_RESUME', attempt = e.attempt + 1, retry_count = 0, retry_after = null, error = null,
+         result = null, finished_at = null, takeovers = 0,
+         revision = case when $3 then w.revision else e.revision end,
+         job_functions = case when $3 then '{}' else e.job_functions end
+     from workspaces w
+     where e.workspace_id = $1 and e.id = $2 and w.id = $1`,
+    [workspaceId, executionId, code === 'latest'],
+  );
+  await db.query(`select pg_notify('${channel}', '${pendingMessage}')`);
+  return { type: 'resumed' };
+}
