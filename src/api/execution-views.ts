@@ -174,10 +174,15 @@ export async function readExecution(
   if (execution === null) throw noExecution(workspace, id);
   // Read after the execution, so that a final status never stands beside a step that is not finished yet.
   const steps = await listCalls(db, workspace.id, id, { kind: 'job', limit: limits.embeddedJobExecutions });
+  // In the order in which a person reads it.
+  const { id: executionId, workflow, status, ...rest } = toSummaryView(execution);
   return {
-    ...toSummaryView(execution),
+    id: executionId,
+    workflow,
+    status,
     args: toEmbeddedJson(execution.args),
     result: toEmbeddedJson(execution.result),
+    ...rest,
     stack: execution.stack.map((path) => namesOf(path).at(-1)!),
     jobExecutions: steps.items.map(toJobExecutionView),
     jobExecutionsCursor: steps.nextCursor,

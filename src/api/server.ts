@@ -1,4 +1,10 @@
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
 import { uuidv7 } from 'uuidv7';
 import { z } from 'zod';
 import { JobcellError } from '../errors.ts';
@@ -29,7 +35,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   const logger: FastifyBaseLogger = dependencies.logger;
   const app = Fastify({
     loggerInstance: logger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => uuidv7(),
     bodyLimit: limits.bodyBytes,
     requestTimeout: requestTimeoutMs,

@@ -24,6 +24,7 @@ export const tokenRoutes =
   async (app) => {
     const tags = ['Tokens'];
     app.addHook('onRequest', access.admin);
+    app.addHook('onRequest', access.workspace);
 
     app.post(
       '/tokens',

@@ -24,7 +24,9 @@ function durationMs(text: string): number {
   return Number(amount) * unitMs[unit as keyof typeof unitMs];
 }
 
-const duration = z.string().regex(/^\d{1,9}(ms|s|m)$/, 'must be a duration such as 500ms, 10s or 5m');
+const duration = z
+  .string()
+  .regex(/^\d{1,9}(ms|s|m)$/, { error: 'must be a duration such as 500ms, 10s or 5m', abort: true });
 
 /** behaviour.md 4. */
 const retryPolicySchema = z
