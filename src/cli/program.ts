@@ -5,7 +5,11 @@ import { explain } from './explain.ts';
 /** Flags of `serve`, each with the variable it stands for (http-api.md, "Start and configuration"). */
 export const serveFlags: { flags: string; variable: string; description: string }[] = [
   { flags: '--host <address>', variable: 'JOBCELL_HOST', description: 'address to listen on (default 127.0.0.1)' },
-  { flags: '--port <number>', variable: 'JOBCELL_PORT', description: 'port to listen on, 0 for a free one (default 4700)' },
+  {
+    flags: '--port <number>',
+    variable: 'JOBCELL_PORT',
+    description: 'port to listen on, 0 for a free one (default 4700)',
+  },
   {
     flags: '--database-url <url>',
     variable: 'DATABASE_URL',
@@ -21,7 +25,11 @@ export const serveFlags: { flags: string; variable: string; description: string 
     variable: 'JOBCELL_ADMIN_TOKEN',
     description: "the administrator's bearer token (default: generated on the first start)",
   },
-  { flags: '--cells <number>', variable: 'JOBCELL_CELLS', description: 'most sandbox processes at once (default: by memory)' },
+  {
+    flags: '--cells <number>',
+    variable: 'JOBCELL_CELLS',
+    description: 'most sandbox processes at once (default: by memory)',
+  },
   {
     flags: '--memory-mb <number>',
     variable: 'JOBCELL_MEMORY_MB',
