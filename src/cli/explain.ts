@@ -4,6 +4,8 @@ interface SystemError extends Error {
   code?: string;
   address?: string;
   port?: number;
+  /** Of a failed look-up. */
+  hostname?: string;
 }
 
 /**
@@ -14,8 +16,9 @@ export function explain(error: unknown): string {
   if (error instanceof JobcellError) return error.message;
   if (!(error instanceof Error)) return String(error);
   // A host name with several addresses gives one error for each try.
-  const { code, address, port, message } = (error instanceof AggregateError ? error.errors[0] : error) as SystemError;
-  const where = address === undefined ? '' : ` ${address}${port === undefined ? '' : `:${port}`}`;
+  const { code, message, port, ...system } = (error instanceof AggregateError ? error.errors[0] : error) as SystemError;
+  const host = system.address ?? system.hostname;
+  const where = host === undefined ? '' : ` ${host}${port === undefined ? '' : `:${port}`}`;
   switch (code) {
     case 'EADDRINUSE':
       return `${where.trim()} is already in use, perhaps by another jobcell. Stop that, or choose another --port (0 picks a free one).`;
@@ -43,6 +46,6 @@ export function explain(error: unknown): string {
     case '53300':
       return `The database takes no more connections: ${message}. Raise its max_connections, or close others.`;
     default:
-      return error.stack ?? message;
+      return error.stack ?? error.message;
   }
 }

@@ -23,7 +23,9 @@ export const serveFlags: { flags: string; variable: string; description: string 
   {
     flags: '--admin-token <token>',
     variable: 'JOBCELL_ADMIN_TOKEN',
-    description: "the administrator's bearer token (default: generated on the first start)",
+    description:
+      "the administrator's bearer token, 16 characters or more (default: generated on the first start); other users can " +
+      'see a command line, so better use the variable',
   },
   {
     flags: '--cells <number>',
@@ -68,7 +70,7 @@ Start here:
   jobcell serve                       run the server on an embedded database in ./.jobcell
   curl http://127.0.0.1:4700/readyz   ask whether it is ready`,
     );
-  program.addCommand(serveCommand());
+  program.addCommand(serveCommand().copyInheritedSettings(program));
   program
     .command('demo')
     .description('start a server on a throwaway database, run an order workflow and show its journal')
