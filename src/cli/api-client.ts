@@ -11,17 +11,19 @@ export interface ApiClient {
 export interface Execution {
   id: string;
   workflow: string;
-  status: 'PENDING' | 'RUNNING' | 'PENDING_RESUME' | 'PENDING_RETRY' | 'WAITING' | 'SUCCESS' | 'FAILED' | 'CANCELED';
-  result: unknown;
   error: { name: string; message: string } | null;
   parent: { executionId: string; path: string } | null;
-  startedAt: string | null;
   finishedAt: string | null;
-  jobExecutions: JobExecution[];
+  result: unknown;
 }
 
-export interface JobExecution {
+/** A recorded call: one row of the journal. */
+export interface JournalRecord {
   path: string;
+  /** Path of the body that made the call; empty for main. */
+  parentPath: string;
+  position: number;
+  kind: 'job' | 'startWorkflow';
   name: string;
   status: 'RUNNING' | 'SUSPEND' | 'SUCCESS' | 'FAILED' | 'WAITING' | 'CANCELED';
   args: unknown;
@@ -30,6 +32,12 @@ export interface JobExecution {
   runs: number;
   startedAt: string;
   finishedAt: string | null;
+}
+
+/** An execution with its journal. */
+export interface Run {
+  execution: Execution;
+  journal: JournalRecord[];
 }
 
 /** An answer that is no success is an error with the problem's detail. */

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readConfig } from '../config.ts';
 import { startServer } from '../main.ts';
 import { packageRoot } from '../paths.ts';
-import { type ApiClient, createApiClient, type Execution } from './api-client.ts';
-import { createLiveView, statusMark } from './live-view.ts';
+import { type ApiClient, createApiClient, type Execution, type JournalRecord, type Run } from './api-client.ts';
+import { createLiveView, statusMark, title } from './live-view.ts';
 import { elapsed, treeLines } from './step-tree.ts';
 import { cut, duration, padEnd, padStart, paint, table, width } from './terminal.ts';
 
@@ -45,10 +45,9 @@ export async function demo(): Promise<void> {
     done('PostgreSQL and server started', `${server.url}`, started);
     const api = createApiClient(server.url, server.adminToken);
     await upload(api);
-    const executions = await runOrder(api);
-    showOutcome(executions);
-    const failed = executions.some((execution) => execution.status !== 'SUCCESS');
-    if (failed) process.exitCode = 1;
+    const runs = await runOrder(api);
+    showOutcome(runs);
+    if (runs.some(({ execution }) => execution.error !== null)) process.exitCode = 1;
   } finally {
     await server.close();
   }
@@ -79,16 +78,16 @@ async function upload(api: ApiClient): Promise<void> {
 }
 
 /** Runs the order and the workflow it starts, showing both while they run; answers both, ended. */
-async function runOrder(api: ApiClient): Promise<Execution[]> {
+async function runOrder(api: ApiClient): Promise<Run[]> {
   const { executionId } = await api.post<{ executionId: string }>(`${workspace}/workflows/order-workflow/start`, {
     args: order,
   });
   const view = createLiveView();
   try {
     for (;;) {
-      const executions = await readExecutions(api, executionId);
-      view.update(executions);
-      if (executions.every((execution) => execution.finishedAt !== null)) return executions;
+      const runs = await readRuns(api, executionId);
+      view.update(runs);
+      if (runs.every(({ execution }) => execution.finishedAt !== null)) return runs;
       await sleep(25);
     }
   } finally {
@@ -97,39 +96,49 @@ async function runOrder(api: ApiClient): Promise<Execution[]> {
 }
 
 /** The execution, and those it has started. */
-async function readExecutions(api: ApiClient, id: string): Promise<Execution[]> {
+async function readRuns(api: ApiClient, id: string): Promise<Run[]> {
+  const main = await readRun(api, id);
+  const started = main.journal.flatMap(({ kind, result }) => {
+    return kind === 'startWorkflow' && typeof result === 'string' ? [readRun(api, result)] : [];
+  });
+  return [main, ...(await Promise.all(started))];
+}
+
+async function readRun(api: ApiClient, id: string): Promise<Run> {
+  // In this order: a journal that is read after the execution's end is whole.
   const execution = await api.get<Execution>(`${workspace}/executions/${id}`);
-  const { items } = await api.get<{ items: Execution[] }>(`${workspace}/executions?workflow=send-receipt`);
-  const children = items.filter((item) => item.parent?.executionId === id);
-  const started = children.map((child) => api.get<Execution>(`${workspace}/executions/${child.id}`));
-  return [execution, ...(await Promise.all(started))];
+  const { items } = await api.get<{ items: JournalRecord[] }>(`${workspace}/executions/${id}/journal?limit=200`);
+  return { execution, journal: items };
 }
 
-function showOutcome(executions: Execution[]): void {
-  const [execution] = executions;
-  if (execution === undefined) return;
-  const { result, error } = execution;
+function showOutcome(runs: Run[]): void {
+  const { result, error } = runs[0]!.execution;
   print(`  ${paint('bold', 'Result')}`);
-  print(error === null ? `  ${JSON.stringify(result)}` : `  ${paint('red', `${error.name}: ${error.message}`)}`);
-  print(`\n  ${paint('bold', 'Journal')}  ${paint('dim', 'each row was committed before the caller saw its answer')}`);
-  print(journalTable(executions));
-  print(
-    `\n  ${paint('dim', 'Next:')} npm start ${paint('dim', 'runs the server until it is stopped;')} docs/getting-started.md ${paint('dim', 'leads on from there.')}\n`,
-  );
+  print(error === null ? resultLines(result) : `  ${paint('red', `${error.name}: ${error.message}`)}`);
+  print(`\n  ${paint('bold', 'Journal')}  ${paint('dim', 'each row was committed before its caller saw the answer')}`);
+  print(journalTable(runs));
+  const next = [
+    ['npm start', 'runs the server until it is stopped'],
+    ['docs/getting-started.md', 'leads from here to a workflow of your own'],
+  ];
+  print(`\n${next.map(([what, why]) => `  ${padEnd(what!, 24)} ${paint('dim', why!)}`).join('\n')}\n`);
 }
 
-function journalTable(executions: Execution[]): string {
-  const lines = executions.flatMap(treeLines);
-  const nameLength = Math.max(...lines.map(({ branch, step }) => branch.length + step.name.length));
+const resultLines = (result: unknown) => JSON.stringify(result, null, 2).replace(/^/gm, '  ');
+
+function journalTable(runs: Run[]): string {
+  const lines = runs.flatMap(treeLines);
+  const nameLength = Math.max(...lines.map(({ branch, record }) => branch.length + title(record).length));
   const room = Math.max(20, width() - nameLength - 34);
-  const rows = lines.map(({ step, branch }) => {
-    const answer = step.error === null ? JSON.stringify(step.result) : `${step.error.name}: ${step.error.message}`;
+  const rows = lines.map(({ record, branch }) => {
+    const { status, runs: count, result, error } = record;
+    const answer = error === null ? JSON.stringify(result) : `${error.name}: ${error.message}`;
     return [
-      `${paint('dim', branch)}${step.name}`,
-      `${statusMark(step.status)} ${step.status}`,
-      String(step.runs),
-      duration(elapsed(step)),
-      paint(step.error === null ? 'dim' : 'red', cut(answer, room)),
+      `${paint('dim', branch)}${title(record)}`,
+      `${statusMark(status)} ${status}`,
+      String(count),
+      duration(elapsed(record)),
+      paint(error === null ? 'dim' : 'red', cut(answer, room)),
     ];
   });
   const right = { align: 'right' } as const;

@@ -1,11 +1,11 @@
-import type { Execution, JobExecution } from './api-client.ts';
+import type { Execution, JournalRecord, Run } from './api-client.ts';
 import { elapsed, type TreeLine, treeLines } from './step-tree.ts';
 import { cut, duration, padEnd, padStart, paint, width } from './terminal.ts';
 
-/** Shows executions while they run. */
+/** Shows executions and their steps while they run. */
 export interface LiveView {
   /** What is known now; called again and again. */
-  update(executions: Execution[]): void;
+  update(runs: Run[]): void;
   end(): void;
 }
 
@@ -19,7 +19,7 @@ export function createLiveView(): LiveView {
 
 const frames = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-export function statusMark(status: JobExecution['status']): string {
+export function statusMark(status: JournalRecord['status']): string {
   switch (status) {
     case 'SUCCESS':
       return paint('green', '✓');
@@ -36,9 +36,9 @@ export function statusMark(status: JobExecution['status']): string {
 /** Draws the whole tree again in the same place. */
 function drawingView(): LiveView {
   let drawn = 0;
-  let latest: Execution[] = [];
+  let latest: Run[] = [];
   const draw = () => {
-    const lines = latest.flatMap((execution) => [heading(execution), ...treeLines(execution).map(treeLine), '']);
+    const lines = latest.flatMap((run) => [heading(run.execution), ...treeLines(run).map(treeLine), '']);
     const up = drawn === 0 ? '' : `\x1b[${drawn}A`;
     // One write: a half-drawn tree never shows.
     process.stdout.write(`${up}${lines.map((line) => `\x1b[2K${line}\n`).join('')}`);
@@ -47,8 +47,8 @@ function drawingView(): LiveView {
   const timer = setInterval(draw, 80);
   process.stdout.write('\x1b[?25l');
   return {
-    update: (executions) => {
-      latest = executions;
+    update: (runs) => {
+      latest = runs;
       draw();
     },
     end: () => {
@@ -58,18 +58,21 @@ function drawingView(): LiveView {
   };
 }
 
-const heading = (execution: Execution) =>
-  `  ${paint('bold', execution.workflow)}${execution.parent === null ? '' : paint('dim', '  started by the order, runs beside it')}`;
+const heading = ({ workflow, parent }: Execution) =>
+  `  ${paint('bold', workflow)}${parent === null ? '' : paint('dim', '  started by the order, runs beside it')}`;
 
-function treeLine({ step, branch }: TreeLine): string {
-  const time = padStart(duration(elapsed(step)), 8);
+function treeLine({ record, branch }: TreeLine): string {
+  const time = padStart(duration(elapsed(record)), 8);
   const room = width() - 24;
-  const name = `${paint('dim', branch)}${statusMark(step.status)} ${step.name}`;
-  const note = step.error === null ? noteOf(step.args) : step.error.message;
-  const space = room - branch.length - step.name.length - 5;
-  const painted = paint(step.error === null ? 'dim' : 'red', cut(note, space));
+  const name = `${paint('dim', branch)}${statusMark(record.status)} ${title(record)}`;
+  const note = record.error === null ? noteOf(record.args) : record.error.message;
+  const space = room - branch.length - title(record).length - 6;
+  const painted = paint(record.error === null ? 'dim' : 'red', cut(note, space));
   return `  ${padEnd(`${name}  ${painted}`, room)}${paint('dim', time)}`;
 }
+
+/** The name of what was called. */
+export const title = ({ kind, name }: JournalRecord): string => (kind === 'startWorkflow' ? `start ${name}` : name);
 
 /** The arguments, short: what tells the calls of one loop apart. */
 function noteOf(args: unknown): string {
@@ -81,39 +84,37 @@ function noteOf(args: unknown): string {
 
 /** For pipes and small terminals: one line when a step starts and one when it ends. */
 function printingView(): LiveView {
-  const shown = new Map<string, string>();
-  const print = (line: string) => process.stdout.write(`${line}\n`);
+  const shown = new Map<string, 'heading' | 'started' | 'ended'>();
   return {
-    update: (executions) => {
-      for (const execution of executions) {
-        if (!shown.has(execution.id)) print(heading(execution));
-        shown.set(execution.id, 'heading');
-        for (const line of eventsOf(execution, shown)) print(line);
+    update: (runs) => {
+      for (const run of runs) {
+        const lines = shown.has(run.execution.id) ? [] : [heading(run.execution)];
+        shown.set(run.execution.id, 'heading');
+        for (const line of [...lines, ...newEvents(run, shown)]) process.stdout.write(`${line}\n`);
       }
     },
-    end: () => print(''),
+    end: () => process.stdout.write('\n'),
   };
 }
 
-/** Starts in the order of the calls, ends innermost first, as they happened. */
-function eventsOf(execution: Execution, shown: Map<string, string>): string[] {
+/** What began and ended since the last look, in the order in which it happened. */
+function newEvents(run: Run, shown: Map<string, string>): string[] {
   const events: { at: string; order: number; line: string }[] = [];
-  for (const [index, { step, depth, key }] of treeLines(execution).entries()) {
+  for (const [index, { record, depth }] of treeLines(run).entries()) {
+    const key = `${run.execution.id} ${record.path}`;
     const indent = '  '.repeat(depth + 1);
     if (!shown.has(key)) {
-      const note = paint('dim', cut(noteOf(step.args), 40));
-      events.push({
-        at: step.startedAt,
-        order: index,
-        line: `${indent}${paint('dim', '▸')} ${step.name}  ${note}`.trimEnd(),
-      });
       shown.set(key, 'started');
+      const line = `${indent}${paint('dim', '▸')} ${title(record)}  ${paint('dim', cut(noteOf(record.args), 40))}`;
+      events.push({ at: record.startedAt, order: index, line: line.trimEnd() });
     }
-    if (step.finishedAt !== null && shown.get(key) === 'started') {
-      const end = step.error === null ? '' : paint('red', `  ${cut(step.error.message, 60)}`);
-      const line = `${indent}${statusMark(step.status)} ${step.name}  ${paint('dim', duration(elapsed(step)))}${end}`;
-      events.push({ at: step.finishedAt, order: 10_000 - depth * 100 + index, line });
+    if (record.finishedAt !== null && shown.get(key) === 'started') {
       shown.set(key, 'ended');
+      const time = paint('dim', duration(elapsed(record)));
+      const end = record.error === null ? '' : paint('red', `  ${cut(record.error.message, 60)}`);
+      const line = `${indent}${statusMark(record.status)} ${title(record)}  ${time}${end}`;
+      // Of what ended in the same millisecond, the innermost ended first.
+      events.push({ at: record.finishedAt, order: 1_000_000 - depth, line });
     }
   }
   return events.sort((a, b) => a.at.localeCompare(b.at) || a.order - b.order).map(({ line }) => line);
