@@ -9,10 +9,13 @@ const defaultMemoryMb = Math.max(512, Math.floor(memoryMb / 2));
 /** An idle or blocked cell holds about 12 MB of its own (sandbox.md), a busy small one 64 MB. */
 const defaultCells = Math.max(64, Math.min(512, Math.floor(defaultMemoryMb / 64)));
 
-const whole = (min: number, max: number) => z.coerce.number().int().min(min).max(max);
+const whole = (min: number, max: number) => {
+  const error = `must be a whole number from ${min} to ${max}`;
+  return z.coerce.number({ error }).int({ error }).min(min, { error }).max(max, { error });
+};
 
 /** Every variable of the environment (http-api.md, "Start and configuration"), by its name. */
-const schema = z.object({
+export const configSchema = z.object({
   JOBCELL_HOST: z.string().min(1).default('127.0.0.1'),
   JOBCELL_PORT: whole(0, 65_535).default(4700),
   DATABASE_URL: z
@@ -40,14 +43,14 @@ export interface Config {
   memoryMb: number;
   leaseMs: number;
   replay: 'auto' | 'always';
-  logLevel: z.infer<typeof schema>['JOBCELL_LOG_LEVEL'];
+  logLevel: z.infer<typeof configSchema>['JOBCELL_LOG_LEVEL'];
 }
 
 /** @throws JobcellError BAD_REQUEST that names each wrong variable. */
 export function readConfig(environment: Record<string, string | undefined>): Config {
   // An empty variable is the same as an unset one: compose files and CI systems write them.
   const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
-  const parsed = schema.safeParse(given);
+  const parsed = configSchema.safeParse(given);
   if (!parsed.success) {
     const errors = parsed.error.issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
     const list = errors.map((error) => `${error.path}: ${error.message}`).join('; ');

@@ -38,6 +38,12 @@ export const limits = {
   scriptBytes: 16 * MiB,
   /** H "Rules for every route": bytes of arguments or of a result, as JSON text in UTF-8. */
   payloadBytes: 4 * MiB,
+  /** Bytes of the JSON form of an upload: JSON escapes make a script longer, and its source map comes with it. */
+  uploadBodyBytes: 48 * MiB,
+  /** Bytes of the body of a start: the arguments and what stands around them. */
+  startBodyBytes: 5 * MiB,
+  /** Bytes of any other body. */
+  bodyBytes: 1 * MiB,
   /** H "Workflows and executions": a value in an execution's answer is embedded up to this many bytes. */
   embeddedValueBytes: 16 * KiB,
   /** H "Workflows and executions": job executions embedded in an execution's answer. */

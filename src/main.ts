@@ -1,8 +1,8 @@
-import { pino } from 'pino';
 import { adminToken } from './admin-token.ts';
 import { createApi } from './api/server.ts';
 import type { Config } from './config.ts';
 import { startEngine } from './engine/engine.ts';
+import { createLogger } from './logging.ts';
 import { createSandbox } from './sandbox/pool.ts';
 import { openPool } from './store/database.ts';
 import { startEmbeddedPostgres } from './store/embedded.ts';
@@ -24,13 +24,13 @@ const poolConnections = 16;
  * already, so that nothing is left behind by a start that did not succeed.
  */
 export async function startServer(config: Config): Promise<RunningServer> {
-  const logger = pino({ level: config.logLevel, base: { pid: process.pid } }, pino.destination(2));
+  const logger = createLogger(config.logLevel);
   const stops: (() => Promise<void>)[] = [];
   const stopAll = async () => {
     for (let stop = stops.pop(); stop; stop = stops.pop()) await stop();
   };
   try {
-    const token = await adminToken(config);
+    const token = adminToken(config);
     let databaseUrl = config.databaseUrl;
     if (databaseUrl === undefined) {
       const database = await startEmbeddedPostgres(config.dataDir, logger);

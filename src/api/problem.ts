@@ -4,6 +4,15 @@ import { type ErrorCode, errorTable, JobcellError } from '../errors.ts';
 import { limits } from '../limits.ts';
 import { isConnectionError } from '../store/connection-errors.ts';
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The answer to a body above the route's limit. */
+    tooLarge?: () => JobcellError;
+    /** Content types of the route's body. */
+    accepts?: string[];
+  }
+}
+
 /** Codes that an HTTP answer can have; the others only stand in an execution's `error`. */
 export type HttpErrorCode = {
   [Code in ErrorCode]: (typeof errorTable)[Code] extends { status: number } ? Code : never;

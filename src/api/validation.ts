@@ -27,14 +27,16 @@ export const validatorCompiler: FastifySchemaCompiler<z.ZodType> = ({ schema, ht
 };
 
 function badRequest(part: string, errors: FieldError[]): JobcellError {
-  const list = errors.map((error) => `\`${error.path}\` ${error.message}`).join('; ');
+  const list = errors
+    .map(({ path, message }) => (path === part ? `it ${message}` : `\`${path}\` ${message}`))
+    .join('; ');
   return new JobcellError('BAD_REQUEST', `The ${part} is not valid: ${list}.`, { errors });
 }
 
 function fieldErrors(issue: z.core.$ZodIssue, part: string, schema: z.ZodType): FieldError[] {
   const path = issue.path.map(String);
   if (issue.code === 'unrecognized_keys') {
-    const known = path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+    const known = path.length === 0 ? fieldsOf(schema) : [];
     const hint = known.length > 0 ? ` (known: ${known.join(', ')})` : '';
     return issue.keys.map((key) => ({ path: [...path, key].join('.'), message: `is not a known field${hint}` }));
   }
@@ -42,6 +44,11 @@ function fieldErrors(issue: z.core.$ZodIssue, part: string, schema: z.ZodType): 
   const message = issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message;
   return [{ path: path.join('.') || part, message }];
 }
+
+const fieldsOf = (schema: z.ZodType): string[] => {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodPrefault) return fieldsOf(schema.unwrap() as z.ZodType);
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+};
 
 /** Messages that follow a field's name, for whatever a schema has no message of its own for. */
 function describeIssue(issue: z.core.$ZodRawIssue): string | undefined {

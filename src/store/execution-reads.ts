@@ -5,8 +5,9 @@ import type { Queryable } from './database.ts';
 /** Statuses of an execution (behaviour.md 3) that still change by themselves or by somebody's hand ... */
 export const unfinishedStatuses = ['PENDING', 'RUNNING', 'PENDING_RESUME', 'PENDING_RETRY', 'WAITING'] as const;
 /** ... and those that are final. */
-export const finalStatuses = ['SUCCESS', 'FAILED', 'CANCELED'] as const;
-export type ExecutionStatus = (typeof unfinishedStatuses)[number] | (typeof finalStatuses)[number];
+const finalStatuses = ['SUCCESS', 'FAILED', 'CANCELED'] as const;
+export const executionStatuses = [...unfinishedStatuses, ...finalStatuses] as const;
+export type ExecutionStatus = (typeof executionStatuses)[number];
 
 export const callStatuses = ['RUNNING', 'SUSPEND', 'SUCCESS', 'FAILED', 'WAITING', 'CANCELED'] as const;
 export type CallStatus = (typeof callStatuses)[number];

@@ -6,7 +6,7 @@ import { type Pool, type Queryable, transaction } from './database.ts';
 
 /** A job function, or a function of the Function service. */
 export type ScriptType = 'JOB' | 'STANDARD';
-/** How the source is compiled; found out by the check at upload. */
+/** How the source is compiled, as in src/sandbox/protocol.ts; found out by the check at upload. */
 export type ScriptFormat = 'module' | 'script';
 
 export interface ScriptName {
@@ -21,11 +21,20 @@ export interface ScriptInfo {
   contentHash: string;
   /** Bytes of the script, without its source map. */
   size: number;
+  format: ScriptFormat;
   createdAt: Date;
 }
 
-const infoColumns =
-  'v.name, v.version, v.content_hash as "contentHash", octet_length(v.script) as size, v.created_at as "createdAt"';
+/** What an upload brings. Texts are UTF-8. */
+export interface ScriptContent extends ScriptName {
+  contentHash: string;
+  source: Buffer;
+  sourceMap: Buffer | null;
+  format: ScriptFormat;
+}
+
+const infoColumns = `v.name, v.version, v.content_hash as "contentHash", octet_length(v.script) as size, v.format,
+  v.created_at as "createdAt"`;
 const byName = 'workspace_id = $1 and type = $2 and name = $3';
 const parameters = (script: ScriptName) => [script.workspaceId, script.type, script.name];
 
@@ -43,10 +52,7 @@ export async function findContent(db: Queryable, script: ScriptName, contentHash
  * one that is current already raises no revision.
  * @throws JobcellError NOT_FOUND when the workspace was deleted meanwhile.
  */
-export async function putScript(
-  pool: Pool,
-  script: ScriptName & { contentHash: string; source: Buffer; sourceMap: Buffer | null; format: ScriptFormat },
-): Promise<ScriptInfo> {
+export async function putScript(pool: Pool, script: ScriptContent): Promise<ScriptInfo> {
   return transaction(pool, async (db) => {
     await lockRevision(db, script.workspaceId);
     const stored = (await findContent(db, script, script.contentHash)) ?? (await insertVersion(db, script));
@@ -55,10 +61,7 @@ export async function putScript(
   });
 }
 
-async function insertVersion(
-  db: Queryable,
-  script: ScriptName & { contentHash: string; source: Buffer; sourceMap: Buffer | null; format: ScriptFormat },
-): Promise<ScriptInfo> {
+async function insertVersion(db: Queryable, script: ScriptContent): Promise<ScriptInfo> {
   const { rows } = await db.query<ScriptInfo>(
     `insert into script_versions as v (workspace_id, type, name, version, content_hash, format, script, source_map)
      select $1, $2, $3, coalesce(max(version), 0) + 1, $4, $5, $6, $7 from script_versions where ${byName}

@@ -1,0 +1,3 @@
+export function main({ total }) {
+  throw new Error(`The gift card holds less than ${total}`);
+}

@@ -1,0 +1,3 @@
+export default ({ orderId, total, paidBy }) => ({
+  text: `Order ${orderId}: EUR ${total.toFixed(2)}, paid by ${paidBy}. Thank you!`,
+});

@@ -1,0 +1,132 @@
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
+import { uuidv7 } from 'uuidv7';
+import { z } from 'zod';
+import { JobcellError } from '../errors.ts';
+import { limits } from '../limits.ts';
+import { createAccess } from './access.ts';
+import { parseJson } from './body.ts';
+import type { ApiContext, ApiDependencies } from './dependencies.ts';
+import { executionRoutes } from './executions.ts';
+import { healthRoutes } from './health.ts';
+import { jobFunctionRoutes } from './job-functions.ts';
+import { toJsonText } from './json.ts';
+import { collectRoutes, openApiRoute } from './openapi.ts';
+import { problemOf, problems, toJobcellError } from './problem.ts';
+import { startRoutes } from './start.ts';
+import { tokenRoutes } from './tokens.ts';
+import { validatorCompiler } from './validation.ts';
+import { workflowRoutes } from './workflows.ts';
+import { workspaceRoutes } from './workspaces.ts';
+
+/** The longest path parameter, encoded: 128 characters of up to 4 bytes, each byte written as %XX. */
+const maxParamLength = 128 * 4 * 3;
+
+/** A request has to arrive within this time, headers and body; long polls are answers and may take longer. */
+const requestTimeoutMs = 120_000;
+
+/** The HTTP interface (http-api.md). The caller listens and closes; closing ends long polls with their 202 (D30). */
+export function createApi(dependencies: ApiDependencies): FastifyInstance {
+  const logger: FastifyBaseLogger = dependencies.logger;
+  const app = Fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: () => uuidv7(),
+    bodyLimit: limits.bodyBytes,
+    requestTimeout: requestTimeoutMs,
+    routerOptions: { maxParamLength },
+    return503OnClosing: false,
+    frameworkErrors: (error, request, reply) => void sendProblem(error, request, reply),
+  });
+  const closing = refuseWhileClosing(app);
+  const context: ApiContext = { ...dependencies, closing };
+  const access = createAccess(dependencies);
+
+  app.setValidatorCompiler(validatorCompiler);
+  // Answers are typed by their schemas; their JSON keeps stored values as they are (D33).
+  app.setSerializerCompiler(() => toJsonText);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_request: unknown, body: Buffer) =>
+    parseJson(body),
+  );
+  app.decorateRequest('workspace', null);
+  app.setErrorHandler((error: Error, request, reply) => sendProblem(error, request, reply));
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, url, id } = request;
+    request.log.debug({ method, url, id, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, 'request');
+  });
+  const allowedMethods = completeRoutes(app);
+  app.setNotFoundHandler((request, reply) => sendProblem(noRoute(request, reply, allowedMethods), request, reply));
+
+  app.register(collectRoutes);
+  app.register(healthRoutes(context));
+  app.register(openApiRoute);
+  app.register(workspaceRoutes(context, access), { prefix: '/v1/workspaces' });
+  for (const routes of [tokenRoutes, jobFunctionRoutes, workflowRoutes, startRoutes, executionRoutes]) {
+    app.register(routes(context, access), { prefix: '/v1/workspaces/:workspace' });
+  }
+  return app;
+}
+
+/** Refuses requests on open connections once the server stops; the signal ends the long polls under way. */
+function refuseWhileClosing(app: FastifyInstance): AbortSignal {
+  const controller = new AbortController();
+  app.addHook('preClose', async () => controller.abort(new Error('The server stops.')));
+  app.addHook('onRequest', async (_request, reply) => {
+    if (!controller.signal.aborted) return;
+    reply.header('connection', 'close');
+    throw new JobcellError('UNAVAILABLE', 'The server stops; send the request to another one, or again in a moment.');
+  });
+  return controller.signal;
+}
+
+/**
+ * Gives every route what all have in common: a query without fields is refused any, and the problems that each can
+ * answer with. Answers which methods a path takes.
+ */
+function completeRoutes(app: FastifyInstance): (path: string) => string[] {
+  const routes: { pattern: RegExp; method: string }[] = [];
+  app.addHook('onRoute', (route) => {
+    const secured = route.url.startsWith('/v1/');
+    route.schema ??= {};
+    route.schema.querystring ??= z.strictObject({});
+    route.schema.response = {
+      ...problems('BAD_REQUEST', ...(secured ? (['UNAUTHORIZED'] as const) : []), 'INTERNAL'),
+      ...(route.schema.response as object),
+    };
+    const pattern = new RegExp(`^${route.url.replace(/\/$/, '').replace(/:\w+/g, '[^/]+')}/?$`);
+    for (const method of [route.method].flat()) routes.push({ pattern, method });
+  });
+  return (path) => [...new Set(routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method))];
+}
+
+function noRoute(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  allowedMethods: (path: string) => string[],
+): JobcellError {
+  const path = request.url.split('?', 1)[0]!;
+  const methods = allowedMethods(path);
+  if (methods.length === 0) {
+    return new JobcellError('NOT_FOUND', `There is no route ${path}; GET /openapi.json lists all of them.`);
+  }
+  reply.header('allow', methods.join(', '));
+  return new JobcellError(
+    'METHOD_NOT_ALLOWED',
+    `${path} does not take ${request.method}; it takes ${methods.join(', ')}.`,
+  );
+}
+
+function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const known = toJobcellError(error, request);
+  const problem = problemOf(known);
+  if (problem.code === 'INTERNAL') request.log.error({ err: error, url: request.url }, 'request failed');
+  if (problem.code === 'UNAUTHORIZED') reply.header('www-authenticate', 'Bearer realm="jobcell"');
+  if (problem.status === 503) reply.header('retry-after', '1');
+  return reply.code(problem.status).type('application/problem+json').send(problem);
+}

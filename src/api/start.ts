@@ -1,0 +1,132 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { JobcellError } from '../errors.ts';
+import { limits } from '../limits.ts';
+import type { Workspace } from '../store/workspaces.ts';
+import { type Access, workspaceOf } from './access.ts';
+import type { ApiContext } from './dependencies.ts';
+import { executionSchema, readExecution } from './execution-views.ts';
+import { problems, tooLarge } from './problem.ts';
+import { resourceName, workspaceParams } from './schemas.ts';
+
+/** behaviour.md 2, `tailor.context.getInvoker()`; the workspace is the one of the path. */
+const invokerSchema = z.strictObject({
+  id: z.string().min(1).max(256),
+  type: z.enum(['user', 'machine_user']),
+  attributes: z.array(z.string()).default([]),
+  attributeMap: z.record(z.string(), z.unknown()).default({}),
+});
+
+const startBody = z
+  .strictObject({
+    args: z.unknown().describe('What main gets: any JSON value. Nothing and null are {}').optional(),
+    invoker: invokerSchema.nullable().default(null).describe('What `tailor.context.getInvoker()` answers'),
+    replay: z
+      .enum(['auto', 'always'])
+      .optional()
+      .describe('`always` replays after every step, to find non-determinism'),
+  })
+  .prefault({});
+
+const startHeaders = z.looseObject({
+  'idempotency-key': z
+    .string()
+    .min(1)
+    .max(limits.idempotencyKeyChars)
+    .optional()
+    .describe('The same key on the same workflow answers the first execution again'),
+});
+
+const startQuery = z.strictObject({
+  wait: z.coerce
+    .number()
+    .min(0)
+    .max(limits.waitSeconds)
+    .optional()
+    .describe('Seconds to hold the answer until the execution is in a final status'),
+});
+
+const startedSchema = z.object({ executionId: z.uuid() }).meta({ id: 'StartedExecution' });
+
+export const startRoutes =
+  ({ pool, engine, closing }: ApiContext, access: Access): FastifyPluginAsyncZod =>
+  async (app) => {
+    app.addHook('onRequest', access.workspace);
+
+    app.post(
+      '/workflows/:name/start',
+      {
+        bodyLimit: limits.startBodyBytes,
+        config: { tooLarge: argumentsTooLarge },
+        schema: {
+          tags: ['Executions'],
+          operationId: 'startWorkflow',
+          summary: 'Start an execution of a workflow; with `wait`, hold the answer until it is finished',
+          params: workspaceParams.extend({ name: resourceName }),
+          querystring: startQuery,
+          headers: startHeaders,
+          body: startBody,
+          response: {
+            200: executionSchema.describe('The execution is in a final status (only with `wait`)'),
+            202: startedSchema,
+            ...problems('NOT_FOUND', 'IDEMPOTENCY_MISMATCH', 'PAYLOAD_TOO_LARGE', 'UNAVAILABLE'),
+          },
+        },
+      },
+      async (request, reply) => {
+        const workspace = workspaceOf(request);
+        const { args, invoker, replay } = request.body;
+        const { executionId } = await engine.start({
+          workspaceId: workspace.id,
+          workspace: workspace.name,
+          workflow: request.params.name,
+          args: argumentsText(args),
+          invoker: invoker === null ? null : invokerText(invoker, workspace),
+          replay,
+          idempotencyKey: request.headers['idempotency-key'],
+        });
+        const { wait } = request.query;
+        if (wait !== undefined) {
+          const signal = AbortSignal.any([closing, disconnected(request, reply)]);
+          if (await engine.waitForFinal(workspace.id, executionId, wait * 1_000, signal)) {
+            return reply.code(200).send(await readExecution(pool, workspace, executionId));
+          }
+        }
+        reply.header('location', `/v1/workspaces/${workspace.name}/executions/${executionId}`);
+        return reply.code(202).send({ executionId });
+      },
+    );
+  };
+
+const argumentsTooLarge = () => tooLarge('`args`', limits.payloadBytes);
+
+/**
+ * Arguments as they are stored. JSON.stringify writes U+0000 and lone surrogates as escapes, which a text column takes.
+ * @throws JobcellError PAYLOAD_TOO_LARGE, or BAD_REQUEST when the nesting is too deep to be written.
+ */
+function argumentsText(args: unknown): string {
+  let text: string;
+  try {
+    text = JSON.stringify(args ?? {});
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const message = 'is nested too deeply';
+    throw new JobcellError('BAD_REQUEST', `The body is not valid: \`args\` ${message}.`, {
+      errors: [{ path: 'args', message }],
+      cause: error,
+    });
+  }
+  if (Buffer.byteLength(text) > limits.payloadBytes) throw argumentsTooLarge();
+  return text;
+}
+
+const invokerText = ({ id, type, attributes, attributeMap }: z.infer<typeof invokerSchema>, workspace: Workspace) =>
+  JSON.stringify({ id, type, workspaceId: workspace.id, attributes, attributeMap });
+
+/** Aborts when the client is gone, so that nobody waits for it. */
+function disconnected(request: FastifyRequest, reply: FastifyReply): AbortSignal {
+  const controller = new AbortController();
+  reply.raw.once('close', () => controller.abort(new Error(`The client of request ${request.id} is gone.`)));
+  return controller.signal;
+}

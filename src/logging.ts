@@ -1,0 +1,33 @@
+import { Writable } from 'node:stream';
+import { type Logger, pino } from 'pino';
+import type { Config } from './config.ts';
+
+/** The server's log on stderr: lines for people on a terminal, JSON everywhere else. */
+export function createLogger(level: Config['logLevel']): Logger {
+  if (!process.stderr.isTTY) return pino({ level, base: null }, pino.destination({ fd: 2, sync: false }));
+  const lines = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      process.stderr.write(`${readable(JSON.parse(chunk.toString()) as LogRecord)}\n`, () => done());
+    },
+  });
+  return pino({ level, base: null }, lines);
+}
+
+interface LogRecord {
+  level: number;
+  time: number;
+  msg?: string;
+  err?: { stack?: string; message?: string };
+  [field: string]: unknown;
+}
+
+/** `12:34:56.789 WARN  the message  field=value`, an error's stack on lines of its own. */
+function readable({ level, time, msg, err, ...fields }: LogRecord): string {
+  const clock = new Date(time).toISOString().slice(11, 23);
+  const name = (pino.levels.labels[level] ?? String(level)).toUpperCase().padEnd(5);
+  const rest = Object.entries(fields).map(([key, value]) => {
+    return `  ${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`;
+  });
+  const stack = err === undefined ? '' : `\n${err.stack ?? err.message ?? ''}`;
+  return `${clock} ${name} ${msg ?? ''}${rest.join('')}${stack}`;
+}
