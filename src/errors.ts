@@ -9,6 +9,8 @@ export const errorTable = {
   METHOD_NOT_ALLOWED: { status: 405, title: 'The route does not take this method' },
   CONFLICT: { status: 409, title: 'In conflict with what is stored' },
   IDEMPOTENCY_MISMATCH: { status: 409, title: 'The idempotency key was used with other arguments' },
+  ALREADY_RESOLVED: { status: 409, title: 'The wait was resolved already' },
+  NOT_WAITING: { status: 404, title: 'The execution does not wait for this' },
   PAYLOAD_TOO_LARGE: { status: 413, title: 'Too large' },
   UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'The content type is not supported' },
   INVALID_SCRIPT: { status: 422, title: 'The script cannot be run' },

@@ -1,4 +1,5 @@
 import type { Usage } from '../sandbox/protocol.ts';
+import type { MadeCall } from './replay.ts';
 
 /** One frame of a run's stack: a job function that runs, or is blocked in a call. */
 export interface Body {
@@ -6,19 +7,15 @@ export interface Body {
   path: string;
   /** `main-job/fetchData`, as people read it (behaviour.md 3). */
   stackedName: string;
-  name: string;
-  /** JSON text. */
-  args: string;
+  /** The call that started it; main's is the start of the execution. */
+  call: MadeCall;
   parent: Body | null;
-  /** Which of its parent's recorded calls it is. */
-  position: number;
-  executionPolicyKey: string | null;
   /** Its place in the stack, main's is 1. */
   frame: number;
   /** How many recorded calls it has made in this run. */
   calls: number;
   /** The run of it that was committed to start; null before that. */
-  ran: { path: string; run: number; usage: Usage | null } | null;
+  ran: { path: string; run: number; usage: Usage | null; failingPosition: number | null } | null;
   /** Resolves when the calls it made so far are handled. Never rejects. */
   pending: Promise<void>;
 }

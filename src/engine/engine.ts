@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import { uuidv7 } from 'uuidv7';
 import { JobcellError } from '../errors.ts';
@@ -6,22 +5,31 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 import {
   claimExecutions,
+  confirmStopped,
   finalPrefix,
   findByIdempotencyKey,
   insertExecution,
   isFinal,
   pendingMessage,
   releaseClaim,
+  stopPrefix,
 } from '../store/executions.ts';
 import { listen } from '../store/notifications.ts';
 import { createStepWriter } from '../store/step-writer.ts';
-import { seedBytes } from './calls.ts';
+import type { WaitKey } from '../store/waits.ts';
+import { cancel } from './cancel.ts';
 import { FinalWaiters } from './final-waiters.ts';
 import { jsonTextEqual } from './json-equal.ts';
 import { startLease } from './lease.ts';
+import { resume } from './resume.ts';
 import { Run, type RunContext } from './run.ts';
 import { startScheduler } from './scheduler.ts';
 import { Scripts } from './scripts.ts';
+import { newSeed } from './start-workflow.ts';
+import { resolve } from './waits.ts';
+
+/** setTimeout's limit, ms; what is due later is found by the tick. */
+const longestTimerMs = 2 ** 31 - 1;
 
 export interface EngineOptions {
   pool: Pool;
@@ -51,6 +59,17 @@ export interface Engine {
   start(request: StartRequest): Promise<{ executionId: string; created: boolean }>;
   /** Waits until an execution is in a final status. @returns whether it is, when `ms` have passed or the signal aborts. */
   waitForFinal(workspaceId: string, executionId: string, ms: number, signal: AbortSignal): Promise<boolean>;
+  /** Resumes a FAILED, PENDING_RETRY or CANCELED execution (D8, D9, D28). @throws JobcellError NOT_FOUND, CONFLICT, BAD_REQUEST */
+  resume(request: {
+    workspaceId: string;
+    executionId: string;
+    code: 'latest' | 'pinned';
+    from: string | undefined;
+  }): Promise<void>;
+  /** Cancels an execution that is not final (D29). @throws JobcellError NOT_FOUND, CONFLICT */
+  cancel(workspaceId: string, executionId: string): Promise<void>;
+  /** Resolves a wait with a result, JSON text (D11). @throws JobcellError NOT_WAITING, ALREADY_RESOLVED, BAD_REQUEST */
+  resolveWait(wait: WaitKey, result: string): Promise<void>;
   /** D30: claims nothing more, drops its runs at their last record, and gives their claims back. */
   stop(): Promise<void>;
 }
@@ -76,7 +95,19 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     scripts: new Scripts(pool),
     logger,
     leaseValid: lease.valid,
+    onRetryScheduled: (ms) => wakeForRetry(ms),
   };
+
+  /** The next tick would find it as well; this is for backoffs shorter than that. */
+  const retryTimers = new Set<NodeJS.Timeout>();
+  function wakeForRetry(ms: number): void {
+    if (ms > longestTimerMs) return;
+    const timer = setTimeout(() => {
+      retryTimers.delete(timer);
+      scheduler.nudge();
+    }, ms);
+    retryTimers.add(timer);
+  }
 
   const scheduler = startScheduler({
     logger,
@@ -84,7 +115,9 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     claim: (limit) => claimExecutions(pool, lease.serverId, limit),
     run: (execution) => {
       const run = new Run(context, execution);
-      const driven = run.drive().then((ended) => {
+      const driven = run.drive().then(async (ended) => {
+        // Its cells are gone: a resume of what was canceled under it need not wait for the lease (D29).
+        if (!ended) await confirmStopped(pool, execution, lease.serverId).catch(warnOfStop);
         runs.delete(run);
         // At once here; the notification reaches the other servers.
         if (ended) waiters.reached(execution.executionId);
@@ -95,9 +128,17 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   });
   sandbox.onFree(scheduler.nudge);
 
+  function stopRun(executionId: string): void {
+    for (const run of runs.keys()) if (run.execution.executionId === executionId) run.abandon();
+  }
+  function warnOfStop(error: unknown): void {
+    logger.warn({ err: error }, 'could not confirm that a run has stopped; its lease will');
+  }
+
   const notifications = await listen(options.databaseUrl, logger, {
     onMessage: (payload) => {
       if (payload === pendingMessage) scheduler.nudge();
+      else if (payload.startsWith(stopPrefix)) stopRun(payload.slice(stopPrefix.length));
       else if (payload.startsWith(finalPrefix)) waiters.reached(payload.slice(finalPrefix.length));
     },
     onReconnect: () => {
@@ -116,7 +157,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
         depth: 0,
         parent: null,
         replay: request.replay ?? options.replay,
-        seed: randomBytes(seedBytes),
+        seed: newSeed(),
         idempotencyKey: request.idempotencyKey ?? null,
       });
       if (inserted === 'no-workflow') {
@@ -149,7 +190,12 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
       }
     },
 
+    resume: (request) => resume(pool, request),
+    cancel: (workspaceId, executionId) => cancel(pool, workspaceId, executionId),
+    resolveWait: (wait, result) => resolve(pool, wait, result),
+
     async stop() {
+      for (const timer of retryTimers) clearTimeout(timer);
       await scheduler.stop();
       const held = [...runs.entries()];
       for (const [run] of held) run.abandon();

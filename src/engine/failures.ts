@@ -1,6 +1,8 @@
 import type { ErrorCode } from '../errors.ts';
+import { limits } from '../limits.ts';
 import type { ScriptError } from '../sandbox/protocol.ts';
 import type { ErrorKind } from '../sandbox/sandbox.ts';
+import type { Body } from './body.ts';
 
 /** An error as an execution or a job execution shows it (http-api.md, "Workflows and executions"). */
 export interface Failure {
@@ -38,4 +40,31 @@ export function bodyFailure(
   }
   const { name, message, stack, kind, code = 'SCRIPT_ERROR' } = error;
   return { name, message, stack, kind, code, at };
+}
+
+/** D7, D8: a replay that does not match what is recorded. */
+export const mismatch = (body: Body, message: string): Failure =>
+  engineFailure('ARGUMENT_MISMATCH', message, 'USER_RUNTIME', body.stackedName);
+
+export function unknownJobFailure(body: Body): Failure {
+  const call = body.parent ? 'execJobFunction failed: ' : '';
+  const message =
+    `${call}there is no job function ${JSON.stringify(body.call.name)} in this workspace. ` +
+    'Upload it, or correct the name; names keep their case.';
+  return engineFailure('JOB_FUNCTION_NOT_FOUND', message, 'USER_NON_RUNTIME', (body.parent ?? body).stackedName);
+}
+
+export function stackLimitFailure(child: Body, parent: Body): Failure {
+  const message =
+    `execJobFunction failed: ${JSON.stringify(child.call.name)} would be number ${child.frame} on the stack ` +
+    `${parent.stackedName}; at most ${limits.stackFrames} job functions may be nested, the main one included. ` +
+    'Start a workflow instead, or flatten the calls.';
+  return engineFailure('STACK_LIMIT_EXCEEDED', message, 'USER_NON_RUNTIME', parent.stackedName);
+}
+
+export function journalLimitFailure(body: Body): Failure {
+  const message =
+    `The execution was given up at its ${limits.journalRecords}th recorded call. ` +
+    'Split the work over several executions, each started with startWorkflow.';
+  return engineFailure('JOURNAL_LIMIT', message, 'USER_NON_RUNTIME', body.stackedName);
 }

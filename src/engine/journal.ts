@@ -30,6 +30,16 @@ export class Journal {
     return this.#byPath.get(path);
   }
 
+  /** All records, in no order. */
+  all(): JournalRecord[] {
+    return [...this.#byPath.values()];
+  }
+
+  /** The records of a body by position; a position without a record is undefined. */
+  of(bodyPath: string): (JournalRecord | undefined)[] {
+    return this.#byBody.get(bodyPath) ?? [];
+  }
+
   /** Records of a body from a position on: calls that an earlier run made and this one has not (D7). */
   from(bodyPath: string, position: number): JournalRecord[] {
     return (this.#byBody.get(bodyPath) ?? []).slice(position).filter((record) => record !== undefined);

@@ -1,12 +1,21 @@
 import type { JournalRecord, RecordKind } from '../store/journal.ts';
 import { jsonTextEqual } from './json-equal.ts';
 
-/** A recorded call as a script makes it. */
+/** What a recorded call is known by when it is made again (D7). */
 export interface Call {
   kind: RecordKind;
   name: string;
   /** JSON text. */
   args: string;
+}
+
+/** A recorded call as a body just made it. */
+export interface MadeCall extends Call {
+  position: number;
+  executionPolicyKey: string | null;
+  /** The run of the body that makes it, and its readings of the clock before it, as a JSON array (D12, D13). */
+  recordedRun: number;
+  clock: string | null;
 }
 
 /** Arguments are shown in a mismatch up to this many characters. */
@@ -35,10 +44,13 @@ export function leftOverMessage(bodyPath: string, left: JournalRecord[]): string
   );
 }
 
-const callNames = { job: 'execJobFunction', startWorkflow: 'startWorkflow' } as const satisfies Record<
-  RecordKind,
-  string
->;
+const callNames = {
+  job: 'execJobFunction',
+  startWorkflow: 'startWorkflow',
+  wait: 'wait',
+  resolve: 'resolve',
+  resumeWorkflowExecution: 'resumeWorkflowExecution',
+} as const satisfies Record<RecordKind, string>;
 
 function describe({ kind, name, args }: Call): string {
   const shown = args.length > shownArgs ? `${args.slice(0, shownArgs)}... (${args.length} characters)` : args;

@@ -5,11 +5,13 @@ import type { CellLease, Sandbox } from '../sandbox/sandbox.ts';
 import { ClaimLostError } from '../store/claim-lost.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool } from '../store/database.ts';
-import { type ClaimedExecution, finishExecution, releaseClaim } from '../store/executions.ts';
+import { type ClaimedExecution, finishExecution, releaseClaim, scheduleRetry } from '../store/executions.ts';
 import { loadJournal } from '../store/journal.ts';
 import type { StepWriter } from '../store/step-writer.ts';
+import { failedPath } from './failed-path.ts';
 import { engineFailure, type Failure } from './failures.ts';
 import { Journal } from './journal.ts';
+import { retryBackoffMs } from './retry.ts';
 import { RunLog } from './run-log.ts';
 import type { Scripts } from './scripts.ts';
 import { Tree, type TreeEnd } from './tree.ts';
@@ -24,6 +26,8 @@ export interface RunContext {
   writer: StepWriter;
   scripts: Scripts;
   logger: Logger;
+  /** Another attempt is due in so many ms. */
+  onRetryScheduled: (ms: number) => void;
   /** Whether this server's lease still stands (D4): checked before a call of a script is acted on. */
   leaseValid: () => boolean;
 }
@@ -51,10 +55,10 @@ export class Run {
   /** Ends the run here and now without a write: its claim is lost, or about to be given back. */
   abandon(): void {
     this.#abort.abort();
-    this.#tree?.abandon();
+    this.#tree?.stop({ type: 'abandoned' });
   }
 
-  /** Runs the execution to its end. @returns whether it reached one under this claim. Never rejects. */
+  /** Runs the execution until it ends, waits, or is to be tried again. @returns whether it is final now. Never rejects. */
   async drive(): Promise<boolean> {
     const { logger } = this.context;
     const { executionId } = this.execution;
@@ -91,18 +95,42 @@ export class Run {
         this.#tree = new Tree(this, cell, journal, log);
         const end = await this.#tree.grow();
         this.#abort.signal.throwIfAborted();
-        if (end.type === 'finished') return await this.#finish(log, end);
+        if (end.type === 'finished') return await this.#end(journal, log, end);
+        if (end.type === 'parked') return false;
         if (end.type === 'cell-gone') {
           await cell.release();
           cell = undefined;
           const failure = await this.#afterCellDeath(this.#tree, end);
-          if (failure) return await this.#finish(log, failure);
+          if (failure) return await this.#end(journal, log, failure);
         }
       }
     } finally {
       this.#tree = undefined;
       await cell?.release();
     }
+  }
+
+  /** Ends the attempt: the execution is tried again if its retryPolicy says so, or has come to its end. */
+  async #end(journal: Journal, log: RunLog, end: Finish): Promise<boolean> {
+    const { execution, context } = this;
+    const backoffMs = end.failure ? retryBackoffMs(execution.retryPolicy, execution.retryCount, end.failure) : null;
+    if (backoffMs === null) return this.#finish(log, end);
+    const { workspaceId, executionId, fence, mainJobFunction } = execution;
+    // Main failed, though that is not committed: its path starts with it.
+    const main = journal.get(mainJobFunction);
+    if (main && end.main) journal.put({ ...main, status: 'FAILED', failingPosition: end.main.failingPosition });
+    const retry = {
+      workspaceId,
+      executionId,
+      fence,
+      error: JSON.stringify(end.failure),
+      backoffMs,
+      paths: failedPath(journal.all(), mainJobFunction),
+      logs: log.take(),
+    };
+    await untilConnected(() => scheduleRetry(context.pool, retry), this.#abort.signal);
+    context.onRetryScheduled(backoffMs);
+    return false;
   }
 
   /** D23, D24: counts what a cell's death counts, and ends what dies again and again. */
@@ -124,7 +152,7 @@ export class Run {
       body.stackedName,
     );
     if (body.parent === null) return { status: 'FAILED', result: null, failure, main: body.ran };
-    await tree.commitFailure(body, failure, null);
+    await tree.commitFailure(body, failure);
     return undefined;
   }
 
@@ -186,5 +214,5 @@ export interface Finish {
   result: string | null;
   failure: Failure | null;
   /** The main body's run, where it ran. */
-  main: { path: string; run: number; usage: Usage | null } | null;
+  main: { path: string; run: number; usage: Usage | null; failingPosition: number | null } | null;
 }

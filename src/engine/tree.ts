@@ -1,15 +1,15 @@
 import { uuidv7 } from 'uuidv7';
 import { limits } from '../limits.ts';
-import type { HostAnswer, HostCall, ScriptError, Usage } from '../sandbox/protocol.ts';
+import type { HostAnswer, HostCall, Usage } from '../sandbox/protocol.ts';
 import type { BodyEnd, CellLease } from '../sandbox/sandbox.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import { type JournalRecord, recordFinished } from '../store/journal.ts';
-import type { LogRow } from '../store/steps.ts';
 import { type Body, childPath } from './body.ts';
 import { handleCall } from './calls.ts';
-import { bodyFailure, engineFailure, type Failure } from './failures.ts';
+import { bodyReplay } from './chance.ts';
+import { bodyFailure, type Failure, mismatch, stackLimitFailure, unknownJobFailure } from './failures.ts';
 import type { Journal } from './journal.ts';
-import { type Call, leftOverMessage } from './replay.ts';
+import { leftOverMessage, type MadeCall } from './replay.ts';
 import type { Finish, Run } from './run.ts';
 import type { RunLog } from './run-log.ts';
 
@@ -17,16 +17,20 @@ import type { RunLog } from './run-log.ts';
 export type TreeEnd =
   /** The execution has come to its end, which is yet to be committed. */
   | ({ type: 'finished' } & Finish)
+  /** The execution waits, as was committed: it holds no claim any more. */
+  | { type: 'parked' }
   /** Grow another one from the journal, in the same cell. */
   | { type: 'again' }
   /** The cell is dead: grow another one in a new cell. `lost`: through nobody's fault (D23). */
   | { type: 'cell-gone'; lost: boolean; deepest: Body };
 
+type Stop = TreeEnd | { type: 'broken'; cause: unknown } | { type: 'abandoned' };
+
 /**
  * The bodies of one run in one cell: main, and under it whatever is called. A stack runs one body at a time; the
  * others are blocked in a call (architecture.md, "Deciding points").
  *
- * A tree decides its end once, in `#end`: by main's return, or earlier when a replay is asked for, a replay does not
+ * A tree decides its end once, in `stop`: by main's return, or earlier when a replay is asked for, a replay does not
  * match, or the claim is lost. Then everything in the cell is dropped and no call is answered any more, so that no
  * `catch` of a script can turn such an end into a result (behaviour.md 3).
  */
@@ -35,34 +39,21 @@ export class Tree {
   readonly journal: Journal;
   readonly log: RunLog;
   readonly #cell: CellLease;
-  #end: TreeEnd | { type: 'abandoned' } | { type: 'broken'; cause: unknown } | undefined;
+  #end: Stop | undefined;
   #dropped: Promise<void> | undefined;
-  #deepest: Body | undefined;
+  #deepest: Body;
 
   constructor(run: Run, cell: CellLease, journal: Journal, log: RunLog) {
     this.run = run;
     this.journal = journal;
     this.log = log;
     this.#cell = cell;
+    this.#deepest = mainBody(run);
   }
 
   /** Runs main. @throws ClaimLostError, and what the database or the sandbox broke with. */
   async grow(): Promise<TreeEnd> {
-    const { mainJobFunction: name, args } = this.run.execution;
-    const main: Body = {
-      path: name,
-      stackedName: name,
-      name,
-      args,
-      parent: null,
-      position: 0,
-      executionPolicyKey: null,
-      frame: 1,
-      calls: 0,
-      ran: null,
-      pending: Promise.resolve(),
-    };
-    this.#deepest = main;
+    const main = this.#deepest;
     try {
       const end = await this.#runBody(main);
       if (end && !this.#end) this.#end = { type: 'finished', ...end, main: main.ran };
@@ -76,15 +67,16 @@ export class Tree {
     return end;
   }
 
-  /** Ends the tree before main does. The first reason stands. */
-  stop(end: TreeEnd | { type: 'broken'; cause: unknown } | { type: 'abandoned' }): void {
-    if (this.#end) return;
+  /** Ends the tree before main does. The first reason stands, unless what it announced could not be committed. */
+  stop(end: Stop): void {
+    if (this.#end && !(this.#end.type === 'parked' && end.type === 'broken')) return;
     this.#end = end;
-    this.#dropped = this.#cell.drop();
+    this.#dropped ??= this.#cell.drop();
   }
 
-  abandon(): void {
-    this.stop({ type: 'abandoned' });
+  /** Resolves when nothing of the tree is left in the cell. */
+  async dropped(): Promise<void> {
+    await this.#dropped;
   }
 
   get stopped(): boolean {
@@ -100,101 +92,73 @@ export class Tree {
    * Runs a job function as a child of `parent` and commits its end.
    * @returns its record, or null when the tree has ended.
    */
-  async runChild(
-    parent: Body,
-    position: number,
-    call: Call,
-    executionPolicyKey: string | null,
-  ): Promise<JournalRecord | null> {
+  async runChild(parent: Body, call: MadeCall): Promise<JournalRecord | null> {
     const child: Body = {
-      path: childPath(parent.path, position, call.name),
+      path: childPath(parent.path, call.position, call.name),
       stackedName: `${parent.stackedName}/${call.name}`,
-      name: call.name,
-      args: call.args,
+      call,
       parent,
-      position,
-      executionPolicyKey,
       frame: parent.frame + 1,
       calls: 0,
       ran: null,
       pending: Promise.resolve(),
     };
-    if (child.frame > limits.stackFrames) {
-      return this.refuseCall(parent, position, call, executionPolicyKey, stackLimitFailure(child));
-    }
+    if (child.frame > limits.stackFrames) return this.refuseCall(parent, call, stackLimitFailure(child, parent));
     this.#deepest = child;
     const end = await this.#runBody(child);
     if (!end) return null;
-    if (child.ran === null) return this.refuseCall(parent, position, call, executionPolicyKey, end.failure!);
+    if (child.ran === null) return this.refuseCall(parent, call, end.failure!);
     await this.#commitEnd(child, end);
     this.#deepest = parent;
     return this.journal.get(child.path)!;
   }
 
   /** Records a call that failed before it had any effect (D6), and answers it with that failure from then on. */
-  async refuseCall(
+  async refuseCall(body: Body, call: MadeCall, failure: Failure): Promise<JournalRecord> {
+    return this.recordCall(body, call, { status: 'FAILED', result: null, error: JSON.stringify(failure) });
+  }
+
+  /** Commits the record of a call that has no other effect in the database. */
+  async recordCall(
     body: Body,
-    position: number,
-    call: Call,
-    executionPolicyKey: string | null,
-    failure: Failure,
+    call: MadeCall,
+    outcome: { status: 'SUCCESS' | 'FAILED'; result: string | null; error: string | null },
   ): Promise<JournalRecord> {
-    const record: JournalRecord = {
-      path: childPath(body.path, position, call.name),
-      parentPath: body.path,
-      position,
-      ...call,
-      status: 'FAILED',
-      result: null,
-      error: JSON.stringify(failure),
-      functionVersion: null,
-      runs: 0,
-    };
-    const logs = this.log.take();
-    await untilConnected(() =>
-      recordFinished(this.run.context.pool, {
-        ...this.run.execution,
-        ...record,
-        status: 'FAILED',
-        id: uuidv7(),
-        executionPolicyKey,
-        logs,
-      }),
-    );
+    const record = { ...finishedRecord(body, call), ...outcome };
+    const finished = { ...this.run.execution, ...record, ...call, id: uuidv7(), logs: this.log.take() };
+    await untilConnected(() => recordFinished(this.run.context.pool, finished));
     this.journal.put(record);
     return record;
   }
 
   /** Commits that a body failed although it did not end by itself (D23). */
-  async commitFailure(body: Body, failure: Failure, usage: Usage | null): Promise<void> {
-    await this.#commitEnd(body, { status: 'FAILED', result: null, failure, usage });
+  async commitFailure(body: Body, failure: Failure): Promise<void> {
+    await this.#commitEnd(body, { status: 'FAILED', result: null, failure, usage: null, failingPosition: null });
   }
 
   /** Runs one body and commits its start. @returns how it ended, not yet committed; null when the tree has ended. */
   async #runBody(body: Body): Promise<BodyOutcome | null> {
     const { execution, context } = this.run;
-    const { workspaceId, revision, jobFunctions, invoker } = execution;
-    const script = await context.scripts.resolve(workspaceId, body.name, revision, jobFunctions[body.name]);
-    if (!script) return { status: 'FAILED', result: null, failure: unknownJobFailure(body), usage: null };
+    const { name, args } = body.call;
+    const { workspaceId, revision, jobFunctions, invoker, seed } = execution;
+    const script = await context.scripts.resolve(workspaceId, name, revision, jobFunctions[name]);
+    if (!script) return failed(unknownJobFailure(body));
     if (this.stopped) return null;
 
     const run = (this.journal.get(body.path)?.runs ?? 0) + 1;
     const memoryMb = limits.jobFunctionMemoryMb;
     await context.writer.start({
       ...claimOf(execution),
+      ...body.call,
       path: body.path,
       parentPath: body.parent?.path ?? '',
-      position: body.position,
       id: uuidv7(),
-      name: body.name,
-      args: body.args,
-      executionPolicyKey: body.executionPolicyKey,
       functionVersion: script.version,
       memoryLimitBytes: memoryMb * 1024 * 1024,
       run,
       logs: this.log.take(),
     });
-    body.ran = { path: body.path, run, usage: null };
+    body.ran = { path: body.path, run, usage: null, failingPosition: null };
     this.#putRecord(body, { status: 'RUNNING', result: null, error: null, functionVersion: script.version, runs: run });
     if (this.stopped) return null;
 
@@ -204,9 +168,10 @@ export class Tree {
       script: script.source,
       loadSource: script.load,
       loadSourceMap: script.loadSourceMap,
-      args: body.args,
+      args,
       context: `{"invoker":${invoker ?? 'null'}}`,
       limits: { memoryMb, cpuMs: limits.jobFunctionCpuMs, wallMs: limits.jobFunctionWallMs },
+      replay: bodyReplay(seed, body.path, run, this.journal.of(body.path)),
       onCall: (call) => this.#onCall(body, call),
       onLogs: (lines) => {
         if (!this.#replaying(body)) this.log.add(body.path, run, lines);
@@ -220,7 +185,7 @@ export class Tree {
     await body.pending;
     if (this.stopped) return null;
     if (end.type === 'gone') {
-      this.stop({ type: 'cell-gone', lost: end.lost, deepest: this.#deepest! });
+      this.stop({ type: 'cell-gone', lost: end.lost, deepest: this.#deepest });
       return null;
     }
     if (!this.#replaying(body)) this.log.add(body.path, body.ran!.run, end.logs);
@@ -228,19 +193,17 @@ export class Tree {
     if (end.type === 'returned') {
       const left = this.journal.from(body.path, body.calls);
       if (left.length > 0) {
-        this.failExecution(this.mismatch(body, leftOverMessage(body.path, left)));
+        this.failExecution(mismatch(body, leftOverMessage(body.path, left)));
         return null;
       }
-      return { status: 'SUCCESS', result: end.result, failure: null, usage: end.usage };
+      return { status: 'SUCCESS', result: end.result, failure: null, usage: end.usage, failingPosition: null };
     }
-    const failedCall = end.failingPosition === null ? undefined : this.journal.at(body.path, end.failingPosition);
+    const { failingPosition } = end;
+    body.ran!.failingPosition = failingPosition;
+    const failedCall = failingPosition === null ? undefined : this.journal.at(body.path, failingPosition);
     const origin = failedCall?.error ? (JSON.parse(failedCall.error) as Failure) : undefined;
-    const outcome: BodyOutcome = {
-      status: 'FAILED',
-      result: null,
-      failure: bodyFailure(end.error, body.stackedName, origin),
-      usage: end.usage,
-    };
+    const failure = bodyFailure(end.error, body.stackedName, origin);
+    const outcome: BodyOutcome = { status: 'FAILED', result: null, failure, usage: end.usage, failingPosition };
     if (!end.treeGone || body.parent === null) return outcome;
     // Death is an answer (sandbox.md, The design, 7): recorded as this step's failure, and the caller is replayed.
     await this.#commitEnd(body, outcome);
@@ -253,17 +216,13 @@ export class Tree {
     return this.journal.at(body.path, body.calls) !== undefined;
   }
 
-  mismatch(body: Body, message: string): Failure {
-    return engineFailure('ARGUMENT_MISMATCH', message, 'USER_RUNTIME', body.stackedName);
-  }
-
   /** One body's recorded calls are handled first in, first out (D5). */
   #onCall(body: Body, call: HostCall): Promise<HostAnswer> {
     const answer = body.pending.then(async (): Promise<HostAnswer> => {
-      if (!this.stopped && !this.run.context.leaseValid()) this.abandon();
+      if (!this.stopped && !this.run.context.leaseValid()) this.stop({ type: 'abandoned' });
       if (this.stopped) return never;
       if (!this.#replaying(body)) this.log.add(body.path, body.ran!.run, call.logs);
-      if (call.position !== null) body.calls = call.position + 1;
+      if (call.position !== null) body.calls = Math.max(body.calls, call.position + 1);
       return (await handleCall(this, body, call)) ?? never;
     });
     const safe = answer.catch((error: unknown): HostAnswer => {
@@ -277,8 +236,7 @@ export class Tree {
   async #commitEnd(body: Body, end: BodyOutcome): Promise<void> {
     const { execution, context } = this.run;
     const error = end.failure ? JSON.stringify(end.failure) : null;
-    const { status, result, usage } = end;
-    const logs: LogRow[] = this.log.take();
+    const { status, result, usage, failingPosition } = end;
     await context.writer.end({
       ...claimOf(execution),
       path: body.path,
@@ -287,47 +245,76 @@ export class Tree {
       result,
       error,
       usage,
-      logs,
+      failingPosition,
+      logs: this.log.take(),
     });
     const { functionVersion, runs } = this.journal.get(body.path)!;
     this.#putRecord(body, { status, result, error, functionVersion, runs });
+    this.journal.get(body.path)!.failingPosition = failingPosition;
   }
 
   #putRecord(body: Body, state: Pick<JournalRecord, 'status' | 'result' | 'error' | 'functionVersion' | 'runs'>): void {
-    const { path, position, name, args, parent } = body;
-    this.journal.put({ path, parentPath: parent?.path ?? '', position, kind: 'job', name, args, ...state });
+    const { path, call, parent } = body;
+    // What it was recorded with stays when it is run again.
+    const { recordedRun, clock } = this.journal.get(path) ?? call;
+    const { position, name, args } = call;
+    const parentPath = parent?.path ?? '';
+    const made = { path, parentPath, position, kind: 'job' as const, name, args, recordedRun, clock };
+    this.journal.put({ ...made, failingPosition: null, ...state });
   }
 }
 
 /** How a body ended, before it is committed. */
 interface BodyOutcome extends Pick<Finish, 'status' | 'result' | 'failure'> {
   usage: Usage | null;
+  failingPosition: number | null;
 }
 
+/** A body that could not be started. */
+const failed = (failure: Failure): BodyOutcome => ({
+  status: 'FAILED',
+  result: null,
+  failure,
+  usage: null,
+  failingPosition: null,
+});
+
 /** The answer to a call of a tree that has ended; the cell has dropped it and passes on nothing. */
-const never: HostAnswer = { error: { name: 'Error', message: 'the run has ended', stack: '' } satisfies ScriptError };
+const never: HostAnswer = { error: { name: 'Error', message: 'the run has ended', stack: '' } };
+
+function mainBody({ execution }: Run): Body {
+  const { mainJobFunction: name, args } = execution;
+  return {
+    path: name,
+    stackedName: name,
+    call: { kind: 'job', name, args, position: 0, executionPolicyKey: null, recordedRun: 1, clock: null },
+    parent: null,
+    frame: 1,
+    calls: 0,
+    ran: null,
+    pending: Promise.resolve(),
+  };
+}
+
+/** The part of a record that is the same for every call that runs no body. */
+export function finishedRecord(
+  body: Body,
+  call: MadeCall,
+): JournalRecord & { status: 'SUCCESS'; kind: MadeCall['kind'] } {
+  const { position, kind, name, args, recordedRun, clock } = call;
+  const path = childPath(body.path, position, name);
+  const made = { path, parentPath: body.path, position, kind, name, args, recordedRun, clock };
+  return {
+    ...made,
+    status: 'SUCCESS',
+    result: null,
+    error: null,
+    functionVersion: null,
+    runs: 0,
+    failingPosition: null,
+  };
+}
 
 function claimOf({ workspaceId, executionId, fence }: Run['execution']) {
   return { workspaceId, executionId, fence };
-}
-
-function unknownJobFailure(body: Body): Failure {
-  const call = body.parent ? 'execJobFunction failed: ' : '';
-  const message =
-    `${call}there is no job function ${JSON.stringify(body.name)} in this workspace. ` +
-    'Upload it, or correct the name; names keep their case.';
-  return engineFailure(
-    'JOB_FUNCTION_NOT_FOUND',
-    message,
-    'USER_NON_RUNTIME',
-    body.parent?.stackedName ?? body.stackedName,
-  );
-}
-
-function stackLimitFailure(child: Body): Failure {
-  const message =
-    `execJobFunction failed: ${JSON.stringify(child.name)} would be number ${child.frame} on the stack ` +
-    `${child.parent!.stackedName}; at most ${limits.stackFrames} job functions may be nested, the main one included. ` +
-    'Start a workflow instead, or flatten the calls.';
-  return engineFailure('STACK_LIMIT_EXCEEDED', message, 'USER_NON_RUNTIME', child.parent!.stackedName);
 }

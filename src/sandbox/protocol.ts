@@ -46,8 +46,20 @@ export interface HostCall {
   /** JSON text of the one value the call hands on (what a job function's `main` receives); text, so that nobody parses it. */
   payload: string | null;
   position: number | null;
+  /** The body's readings of the clock since its last recorded call, ms since the epoch (D12). */
+  clock: number[];
   /** Log lines the body wrote since its last call, in order. */
   logs: LogLine[];
+}
+
+/** What an isolate needs to see the same time and chance as the runs of its body before it (D12, D13). */
+export interface BodyReplay {
+  /** Key of the body's chance: 32 bytes in base64, derived from the execution's secret and the body's path. */
+  chanceKey: string;
+  /** The number of this run of the body. */
+  run: number;
+  /** For each recorded call, by position: the run that recorded it, and the clock readings before it. Null: no record. */
+  segments: ({ run: number; clock: number[] } | null)[];
 }
 
 /** What one run of a body used. */

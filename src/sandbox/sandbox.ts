@@ -1,5 +1,6 @@
 import type {
   BodyLimits,
+  BodyReplay,
   BodyType,
   HostAnswer,
   HostCall,
@@ -63,6 +64,8 @@ export interface BodyRequest {
   /** JSON text of what `tailor.context` answers without a host call: `{ invoker }`. */
   context: string;
   limits: BodyLimits;
+  /** Null: time and chance are real, nothing of this body is ever replayed. */
+  replay: BodyReplay | null;
   /**
    * Answers a host call. One body's recorded calls are passed on one after the other, in the order of their positions
    * (D5). Must not reject.

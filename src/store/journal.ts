@@ -29,7 +29,7 @@ export interface JournalRecord {
 /** Reads the whole journal of an execution and the number of its last log line. Call it after the claim (D2). */
 export async function loadJournal(
   db: Queryable,
-  claim: Claim,
+  claim: Pick<Claim, 'workspaceId' | 'executionId'>,
 ): Promise<{ records: JournalRecord[]; lastLogId: number }> {
   const records = await db.query<JournalRecord>({
     name: 'load-journal',

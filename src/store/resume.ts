@@ -1,7 +1,7 @@
 import type { Pool, Queryable } from './database.ts';
 import { transaction } from './database.ts';
 import { channel, pendingMessage } from './executions.ts';
-import { type JournalRecord, loadJournal } from './journal.ts';
+import { type FinishedCall, type JournalRecord, loadJournal, recordFinished } from './journal.ts';
 
 /** What a resume changes, decided from the journal by the caller. */
 export interface ResumePlan {
@@ -9,6 +9,14 @@ export interface ResumePlan {
   again: string[];
   /** Records that are forgotten (D8). */
   forget: string[];
+}
+
+export type PlanResume = (records: JournalRecord[], mainPath: string) => ResumePlan;
+
+export interface ResumeRequest {
+  workspaceId: string;
+  executionId: string;
+  code: 'latest' | 'pinned';
 }
 
 export type ResumeOutcome =
@@ -24,20 +32,33 @@ const resumable = ['FAILED', 'PENDING_RETRY', 'CANCELED'];
  * Puts an execution back to PENDING_RESUME as a new attempt (D27), under its row lock. `plan` sees the journal as it is
  * under that lock. With `latest` its names resolve at the workspace's newest revision from now on (D28).
  */
-export async function resumeExecution(
-  pool: Pool,
-  execution: { workspaceId: string; executionId: string; code: 'latest' | 'pinned' },
-  plan: (records: JournalRecord[], mainPath: string) => ResumePlan,
-): Promise<ResumeOutcome> {
+export async function resumeExecution(pool: Pool, execution: ResumeRequest, plan: PlanResume): Promise<ResumeOutcome> {
   return transaction(pool, (db) => resumeIn(db, execution, plan));
 }
 
-/** As `resumeExecution`, inside the caller's transaction. */
-export async function resumeIn(
-  db: Queryable,
-  execution: { workspaceId: string; executionId: string; code: 'latest' | 'pinned' },
-  plan: (records: JournalRecord[], mainPath: string) => ResumePlan,
+/**
+ * Resumes another execution from a script: the effect, and the record of the script's call, in one transaction under
+ * the caller's fence (D6). Both executions' rows are locked in id order, as everywhere (D2).
+ * @throws ClaimLostError
+ */
+export async function resumeFromScript(
+  pool: Pool,
+  execution: ResumeRequest,
+  plan: PlanResume,
+  call: FinishedCall,
 ): Promise<ResumeOutcome> {
+  return transaction(pool, async (db) => {
+    await db.query('select from executions where workspace_id = $1 and id = any($2::uuid[]) order by id for update', [
+      execution.workspaceId,
+      [execution.executionId, call.executionId],
+    ]);
+    const outcome = await resumeIn(db, execution, plan);
+    if (outcome.type === 'resumed') await recordFinished(db, call);
+    return outcome;
+  });
+}
+
+async function resumeIn(db: Queryable, execution: ResumeRequest, plan: PlanResume): Promise<ResumeOutcome> {
   const { workspaceId, executionId, code } = execution;
   const { rows } = await db.query<{ status: string; main: string }>(
     `select status, main_job_function as main from executions where workspace_id = $1 and id = $2 for update`,
