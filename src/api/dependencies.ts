@@ -11,7 +11,6 @@ export interface Executions {
    */
   start(request: {
     workspaceId: string;
-    workspace: string;
     workflow: string;
     args: string;
     invoker: string | null;

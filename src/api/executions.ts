@@ -120,7 +120,7 @@ export const executionRoutes =
         schema: {
           tags,
           operationId: 'listJournal',
-          summary: 'List every recorded call of an execution: its steps, and the workflows it started (oldest first)',
+          summary: 'List every recorded call of an execution: its steps, the executions it started (oldest first)',
           params,
           querystring: listQuery,
           response: { 200: listOf(journalRecordSchema), ...problems('NOT_FOUND') },

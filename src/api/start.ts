@@ -79,7 +79,6 @@ export const startRoutes =
         const { args, invoker, replay } = request.body;
         const { executionId } = await engine.start({
           workspaceId: workspace.id,
-          workspace: workspace.name,
           workflow: request.params.name,
           args: argumentsText(args),
           invoker: invoker === null ? null : invokerText(invoker, workspace),
