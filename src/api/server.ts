@@ -1,3 +1,4 @@
+import swagger from '@fastify/swagger';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -16,7 +17,7 @@ import { executionRoutes } from './executions.ts';
 import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
 import { toJsonText } from './json.ts';
-import { collectRoutes, openApiRoute } from './openapi.ts';
+import { openApiRoute, swaggerOptions } from './openapi.ts';
 import { problemOf, problems, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
 import { tokenRoutes } from './tokens.ts';
@@ -63,7 +64,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   const allowedMethods = completeRoutes(app);
   app.setNotFoundHandler((request, reply) => sendProblem(noRoute(request, reply, allowedMethods), request, reply));
 
-  app.register(collectRoutes);
+  app.register(swagger, swaggerOptions);
   app.register(healthRoutes(context));
   app.register(openApiRoute);
   app.register(workspaceRoutes(context, access), { prefix: '/v1/workspaces' });
@@ -96,7 +97,9 @@ function completeRoutes(app: FastifyInstance): (path: string) => string[] {
     route.schema ??= {};
     route.schema.querystring ??= z.strictObject({});
     route.schema.response = {
-      ...problems('BAD_REQUEST', ...(secured ? (['UNAUTHORIZED'] as const) : []), 'INTERNAL'),
+      ...problems('BAD_REQUEST', 'INTERNAL', 'UNAVAILABLE'),
+      ...(secured ? problems('UNAUTHORIZED', 'NOT_FOUND') : {}),
+      ...(route.schema.body === undefined ? {} : problems('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE')),
       ...(route.schema.response as object),
     };
     const pattern = new RegExp(`^${route.url.replace(/\/$/, '').replace(/:\w+/g, '[^/]+')}/?$`);

@@ -70,7 +70,7 @@ export const startRoutes =
           response: {
             200: executionSchema.describe('The execution is in a final status (only with `wait`)'),
             202: startedSchema,
-            ...problems('NOT_FOUND', 'IDEMPOTENCY_MISMATCH', 'PAYLOAD_TOO_LARGE', 'UNAVAILABLE'),
+            ...problems('IDEMPOTENCY_MISMATCH'),
           },
         },
       },
