@@ -80,7 +80,7 @@ const toView = (workflow: Workflow): z.infer<typeof workflowSchema> => ({
 
 const params = workspaceParams.extend({ name: resourceName });
 
-export const noWorkflow = (workspace: string, name: string): JobcellError =>
+const noWorkflow = (workspace: string, name: string): JobcellError =>
   new JobcellError('NOT_FOUND', `There is no workflow \`${name}\` in workspace \`${workspace}\`.`);
 
 export const workflowRoutes =

@@ -8,10 +8,10 @@ export const unfinishedStatuses = ['PENDING', 'RUNNING', 'PENDING_RESUME', 'PEND
 /** ... and those that are final. */
 const finalStatuses = ['SUCCESS', 'FAILED', 'CANCELED'] as const;
 export const executionStatuses = [...unfinishedStatuses, ...finalStatuses] as const;
-export type ExecutionStatus = (typeof executionStatuses)[number];
+type ExecutionStatus = (typeof executionStatuses)[number];
 
 export const callStatuses = ['RUNNING', 'SUSPEND', 'SUCCESS', 'FAILED', 'WAITING', 'CANCELED'] as const;
-export type CallStatus = (typeof callStatuses)[number];
+type CallStatus = (typeof callStatuses)[number];
 
 /** JSON text as a script made it (D33); `text` is null where the value is above the size that was asked for. */
 export interface StoredJson {

@@ -5,7 +5,7 @@ import { unfinishedStatuses } from './execution-reads.ts';
 import { currentVersion, listScriptNames } from './scripts.ts';
 
 /** When and how often a FAILED execution is tried again; durations as in `500ms`, `10s`, `5m`. */
-export interface RetryPolicy {
+interface RetryPolicy {
   maxRetries: number;
   initialBackoff: string;
   maxBackoff: string;
