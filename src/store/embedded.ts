@@ -102,7 +102,7 @@ export async function startEmbeddedPostgres(
     );
     const running = follow(child, logger);
     await createDatabase(urlOf(socketFolder, 'postgres'), running);
-    logger.debug({ folder }, 'embedded PostgreSQL started');
+    logger.debug({ folder, socketFolder }, 'embedded PostgreSQL started');
     return {
       url: urlOf(socketFolder, 'jobcell'),
       stop: async () => {
