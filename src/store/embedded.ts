@@ -44,6 +44,8 @@ printf 'local all jobcell peer map=server\\n' > pg_hba.conf || exit 1
 printf 'server "%s" jobcell\\n' "$owner" > pg_ident.conf || exit 1
 "$postgres" "$@" 3<&- &
 database=$!
+# What the shell itself has to say would meet a closed pipe and end it.
+exec 2>/dev/null
 (
   pause() { sleep $1 & sleeping=$!; wait $sleeping; }
   while read -r _ <&3; do :; done
@@ -56,11 +58,11 @@ database=$!
   kill -QUIT $database
   pause 5
   kill -KILL $database
-) 2>/dev/null &
+) &
 watcher=$!
 wait $database
 code=$?
-kill $watcher 2>/dev/null
+kill $watcher
 rm -rf "$sockets"
 exit $code
 `;
