@@ -3,7 +3,8 @@ import { createApi } from './api/server.ts';
 import type { Config } from './config.ts';
 import { startEngine } from './engine/engine.ts';
 import { createLogger } from './logging.ts';
-import { createSandbox } from './sandbox/pool.ts';
+import { packageRoot } from './paths.ts';
+import { createSandbox } from './sandbox/create-sandbox.ts';
 import { openPool, ping } from './store/database.ts';
 import { startEmbeddedPostgres } from './store/embedded.ts';
 import { migrate } from './store/migrate.ts';
@@ -48,6 +49,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
       cells: config.cells,
       prewarmed: config.prewarmedCells,
       memoryMb: config.memoryMb,
+      packageRoot,
       logger,
     });
     stops.push(() => sandbox.stop());

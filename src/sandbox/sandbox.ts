@@ -14,8 +14,6 @@ import type {
 export interface Sandbox {
   /** Starts the prewarmed cells; resolves when one real isolate has run (what /readyz reports). */
   start(): Promise<void>;
-  /** D4: moves the moment at which every cell ends itself to `ms` from now. Without a call there is none. */
-  extendDeadline(ms: number): void;
   /** SIGKILLs every cell and waits until all are gone. */
   stop(): Promise<void>;
   /** How many more cells `acquire` would hand out at once without waiting. */
