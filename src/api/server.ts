@@ -60,8 +60,8 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   app.decorateRequest('workspace', null);
   app.setErrorHandler((error: Error, request, reply) => sendProblem(error, request, reply));
   app.addHook('onResponse', async (request, reply) => {
-    const { method, url, id } = request;
-    request.log.debug({ method, url, id, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, 'request');
+    const { method, url } = request;
+    request.log.debug({ method, url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, 'request');
   });
   const allowedMethods = completeRoutes(app);
   app.setNotFoundHandler((request, reply) => sendProblem(noRoute(request, reply, allowedMethods), request, reply));
