@@ -80,9 +80,12 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
 function refuseWhileClosing(app: FastifyInstance): AbortSignal {
   const controller = new AbortController();
   app.addHook('preClose', async () => controller.abort(new Error('The server stops.')));
-  app.addHook('onRequest', async (_request, reply) => {
+  app.addHook('onSend', async (_request, reply) => {
+    // An idle connection that stays open would hold the close up for its keep-alive time.
+    if (controller.signal.aborted) reply.header('connection', 'close');
+  });
+  app.addHook('onRequest', async () => {
     if (!controller.signal.aborted) return;
-    reply.header('connection', 'close');
     throw new JobcellError('UNAVAILABLE', 'The server stops; send the request to another one, or again in a moment.');
   });
   return controller.signal;
