@@ -131,6 +131,13 @@ describe('what no route takes', () => {
     expect(((await response.json()) as Problem).code).toBe('BAD_REQUEST');
   });
 
+  test('a head that is too large is answered, too', async () => {
+    const answer = await admin.get<Problem>(`/v1/workspaces?cursor=${'x'.repeat(20_000)}`);
+    expect(answer.status).toBe(400);
+    expect(answer.headers.get('content-type')).toBe('application/problem+json');
+    expect(answer.body).toMatchObject({ code: 'BAD_REQUEST', detail: expect.stringContaining('too large') });
+  });
+
   test('a body above the limit is 413 and says the limit', async () => {
     const answer = await admin.post<Problem>(`${workspace.path}/tokens`, { name: 'x'.repeat(2 * 1024 * 1024) });
     expect(answer.status).toBe(413);
