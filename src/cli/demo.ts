@@ -35,12 +35,13 @@ export async function demo(): Promise<void> {
   const server = await startServer(
     readConfig({ JOBCELL_PORT: '0', JOBCELL_DATA_DIR: dataDir, JOBCELL_LOG_LEVEL: log }),
   );
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => {
-      if (process.stdout.isTTY) process.stdout.write('\x1b[?25h');
-      void server.close().finally(() => process.exit(130));
-    });
-  }
+  const stop = () => {
+    if (process.stdout.isTTY) process.stdout.write('\x1b[?25h');
+    // The database and the sandboxes end with this process, so it need not wait for them for long.
+    setTimeout(() => process.exit(130), 3_000);
+    void server.close().finally(() => process.exit(130));
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, stop);
   try {
     done('PostgreSQL and server started', `${server.url}`, started);
     const api = createApiClient(server.url, server.adminToken);

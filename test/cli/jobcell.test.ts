@@ -6,6 +6,7 @@ import { expect, inject, test } from 'vitest';
 import { packageVersion } from '../../src/paths.ts';
 import { Client } from '../support/client.ts';
 import { createDatabase } from '../support/database.ts';
+import { endWithThisProcess } from '../support/reaper.ts';
 import { jobcellScript, nodeBinary, startServer } from '../support/server.ts';
 
 const freshFolder = () => mkdtempSync(join(inject('runFolder'), 'cli-'));
@@ -21,6 +22,7 @@ async function jobcell(args: string[], env: Record<string, string> = {}) {
     env: { ...plainEnvironment, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  endWithThisProcess(child);
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
