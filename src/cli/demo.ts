@@ -32,15 +32,17 @@ export async function demo(): Promise<void> {
   process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));
   const log = process.env.JOBCELL_LOG_LEVEL ?? 'warn';
   const started = performance.now();
+  doing('Starting PostgreSQL and the server');
   const server = await startServer(
     readConfig({ JOBCELL_PORT: '0', JOBCELL_DATA_DIR: dataDir, JOBCELL_LOG_LEVEL: log }),
   );
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => {
-      if (process.stdout.isTTY) process.stdout.write('\x1b[?25h');
-      void server.close().finally(() => process.exit(130));
-    });
-  }
+  const stop = () => {
+    if (process.stdout.isTTY) process.stdout.write('\x1b[?25h');
+    // The database and the sandboxes end with this process, so it need not wait for them for long.
+    setTimeout(() => process.exit(130), 3_000);
+    void server.close().finally(() => process.exit(130));
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, stop);
   try {
     done('PostgreSQL and server started', `${server.url}`, started);
     const api = createApiClient(server.url, server.adminToken);
@@ -55,13 +57,20 @@ export async function demo(): Promise<void> {
 
 const print = (text: string) => process.stdout.write(`${text}\n`);
 
+/** Says what goes on; `done` takes its place. */
+function doing(what: string): void {
+  if (process.stdout.isTTY) process.stdout.write(`  ${paint('dim', `… ${what}`)}`);
+}
+
 function done(what: string, note: string, since: number): void {
+  if (process.stdout.isTTY) process.stdout.write('\r\x1b[2K');
   const line = `  ${paint('green', '✓')} ${padEnd(what, 32)} ${paint('dim', note)}`;
   print(`${padEnd(line, width() - 22)}${paint('dim', padStart(duration(performance.now() - since), 8))}`);
 }
 
 async function upload(api: ApiClient): Promise<void> {
   const since = performance.now();
+  doing('Uploading job functions');
   await api.put(workspace, {});
   const folder = join(packageRoot, 'examples', 'orders');
   const files = readdirSync(folder).filter((file) => file.endsWith('.js'));

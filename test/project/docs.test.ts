@@ -28,7 +28,10 @@ function written(name: string, value: number): string {
   if (name.endsWith('Mb')) return `${value} MB`;
   if (name.endsWith('Seconds')) return `${value} s`;
   if (name.endsWith('Ms')) return value % 3_600_000 === 0 ? `${value / 3_600_000} h` : `${value / 1_000} s`;
-  if (name.endsWith('Bytes')) return value >= 1_048_576 ? `${value / 1_048_576} MiB` : `${value / 1_024} KiB`;
+  if (name.endsWith('Bytes')) {
+    if (value < 1_024) return `${value} B`;
+    return value < 1_048_576 ? `${value / 1_024} KiB` : `${value / 1_048_576} MiB`;
+  }
   return value.toLocaleString('en-US');
 }
 
