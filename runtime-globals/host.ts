@@ -116,19 +116,21 @@ function settle(text: string, position: number | null): unknown {
 
 /** Hands a message to the cell and waits until it has it, so that no script can fill the cell's queue. */
 export function send(message: Outward): void {
+  let taken: unknown;
   try {
-    host.applySync(undefined, message);
+    taken = host.applySync(undefined, message);
   } catch {
-    halt();
+    // Falls through to the same end.
   }
+  if (taken !== true) halt();
 }
 
-/** The last message of a body: the cell never answers it, so no code of the script runs after it. */
+/** The last message of a body: no code of the script runs after it. */
 export function sendLast(message: Outward): never {
   try {
     host.applySyncPromise(undefined, message);
   } catch {
-    // Being disposed, as intended.
+    // Falls through to the same end.
   }
   return halt();
 }
@@ -138,7 +140,11 @@ export function sendIgnored(message: Outward): void {
   host.applyIgnored(undefined, message);
 }
 
-/** Stands still until the isolate's termination, which is already on its way, arrives. */
+/**
+ * Stands still until the isolate is disposed. It says so, because V8 loses the interrupt that ends a script when it comes
+ * while the script's thread waits in a host call: the cell disposes an isolate only while it runs.
+ */
 function halt(): never {
+  sendIgnored(['halting']);
   for (;;);
 }
