@@ -283,7 +283,7 @@ export class Body {
   #scriptFailed(failure: Failure): void {
     // An allocation that the memory limit refused, and that the script did not catch.
     if (failure.threw && failure.name === 'RangeError' && failure.message === 'Array buffer allocation failed') {
-      this.#meter?.noteHeap();
+      this.#meter?.sample();
       this.#memoryLimit();
       return;
     }
@@ -329,7 +329,6 @@ export class Body {
     const meter = this.#meter;
     if (meter === undefined) return;
     meter.sample();
-    if (this.#booted?.isolate.isDisposed === false) meter.noteHeap();
     meter.block();
   }
 
