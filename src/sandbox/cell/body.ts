@@ -152,7 +152,10 @@ export class Body {
   }
 
   #receive(message: Outward): unknown {
-    if (message[0] === 'halting') return this.#disposeNow();
+    if (message[0] === 'halting') {
+      if (!this.#ended) this.#fail(crashError('a host call was interrupted'), null);
+      return this.#disposeNow();
+    }
     if (this.#ended) return undefined;
     switch (message[0]) {
       case 'log':
