@@ -2,7 +2,16 @@ import { limits } from '../src/limits.ts';
 import { answerError, answerUndefined, type Outward } from '../src/sandbox/boundary.ts';
 import type { BodyType, ScriptError } from '../src/sandbox/protocol.ts';
 import { codedError, errorFromHost } from './errors.ts';
-import { IntrinsicMap, IntrinsicPromise, mapDelete, mapGet, mapSet, parseJson, slice } from './intrinsics.ts';
+import {
+  IntrinsicMap,
+  IntrinsicPromise,
+  isRangeError,
+  mapDelete,
+  mapGet,
+  mapSet,
+  parseJson,
+  slice,
+} from './intrinsics.ts';
 
 /** The cell's one function, as isolated-vm hands it in. It never leaves this module (rule S3). */
 export interface HostReference {
@@ -59,14 +68,19 @@ function admit(call: Call): number | null {
   return call.recorded ? nextPosition++ : null;
 }
 
-/** A host call that looks synchronous: the isolate stands still until it is answered. @throws the answer's error. */
+/**
+ * A host call that looks synchronous: the isolate stands still until it is answered. A call that
+ * did not leave, since the script's stack is full, gives its position back (without a call, on that stack): the server
+ * waits for each position. @throws the answer's error.
+ */
 export function callBlocking(call: Call): unknown {
   const position = admit(call);
   let text: unknown;
   try {
     text = host.applySyncPromise(undefined, ['block', call.op, call.args, call.payload, position]);
-  } catch {
-    // Falls through to the same end.
+  } catch (error) {
+    if (position !== null) nextPosition = position;
+    throwOrHalt(error);
   }
   // A living body is always answered; in one that is being disposed no catch or finally of the script may run (D22).
   return typeof text === 'string' ? settle(text, position) : halt();
@@ -82,12 +96,24 @@ export function callAsync(call: Call): Promise<unknown> {
   }
   const position = admit(call);
   const id = nextId++;
-  outstanding++;
-  const promise = new IntrinsicPromise((resolve, reject) => {
-    mapSet(pending, id, { resolve, reject, position } satisfies Pending);
-  });
-  send(['call', call.op, call.args, call.payload, position, id]);
-  return promise;
+  let sent = false;
+  try {
+    const promise = new IntrinsicPromise((resolve, reject) => {
+      mapSet(pending, id, { resolve, reject, position } satisfies Pending);
+    });
+    send(['call', call.op, call.args, call.payload, position, id]);
+    sent = true;
+    outstanding++;
+    return promise;
+  } finally {
+    if (!sent && position !== null) nextPosition = position;
+  }
+}
+
+/** A full stack is the script's own affair; anything else says that the isolate is being disposed. */
+function throwOrHalt(error: unknown): never {
+  if (isRangeError(error)) throw error;
+  return halt();
 }
 
 /** The cell's answer to an earlier `callAsync`. */
@@ -116,19 +142,21 @@ function settle(text: string, position: number | null): unknown {
 
 /** Hands a message to the cell and waits until it has it, so that no script can fill the cell's queue. */
 export function send(message: Outward): void {
+  let taken: unknown;
   try {
-    host.applySync(undefined, message);
-  } catch {
-    halt();
+    taken = host.applySync(undefined, message);
+  } catch (error) {
+    throwOrHalt(error);
   }
+  if (taken !== true) halt();
 }
 
-/** The last message of a body: the cell never answers it, so no code of the script runs after it. */
+/** The last message of a body: no code of the script runs after it. */
 export function sendLast(message: Outward): never {
   try {
     host.applySyncPromise(undefined, message);
   } catch {
-    // Being disposed, as intended.
+    // Falls through to the same end.
   }
   return halt();
 }
@@ -138,7 +166,11 @@ export function sendIgnored(message: Outward): void {
   host.applyIgnored(undefined, message);
 }
 
-/** Stands still until the isolate's termination, which is already on its way, arrives. */
+/**
+ * Stands still until the isolate is disposed. It says so, because V8 loses the interrupt that ends a script when it comes
+ * while the script's thread waits in a host call: the cell disposes an isolate only while it runs.
+ */
 function halt(): never {
+  sendIgnored(['halting']);
   for (;;);
 }

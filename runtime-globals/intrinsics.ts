@@ -47,6 +47,7 @@ const hasInChain = uncurry<object, [unknown], boolean>(objectPrototype.isPrototy
 const inherits = (prototype: object) => (value: unknown) => hasInChain(prototype, value);
 export const isPromise = inherits(Promise.prototype);
 export const isError = inherits(Error.prototype);
+export const isRangeError = inherits(RangeError.prototype);
 export const isMap = inherits(Map.prototype);
 export const isSet = inherits(Set.prototype);
 export const isDate = inherits(Date.prototype);

@@ -4,7 +4,10 @@
  */
 import type { BodyType, LogLevel } from './protocol.ts';
 
-/** From the isolate to the cell. */
+/**
+ * From the isolate to the cell. The answer is true for what is only handed over and a text for what blocks; anything
+ * else tells the isolate to halt.
+ */
 export type Outward =
   /** A log line, already bounded and storable. `attributes` is JSON text. */
   | [kind: 'log', level: LogLevel, at: number, message: string, attributes: string | undefined]
@@ -14,10 +17,12 @@ export type Outward =
   | [kind: 'block', op: string, args: string, payload: string | null, position: number | null]
   /** Asks for one `['tick']` after so many milliseconds; replaces an earlier one. */
   | [kind: 'wake', ms: number]
-  /** `main` returned: the result as JSON text. Blocks for ever, so that nothing of the script runs afterwards. */
+  /** `main` returned: the result as JSON text. Answered when the isolate is to halt. */
   | [kind: 'returned', result: string]
-  /** The body failed: a `Failure` as JSON text. Blocks for ever. */
-  | [kind: 'failed', failure: string];
+  /** The body failed: a `Failure` as JSON text; answered likewise. */
+  | [kind: 'failed', failure: string]
+  /** The isolate stands still, running, and can be disposed. */
+  | [kind: 'halting'];
 
 /** From the cell to the isolate. */
 export type Inward =

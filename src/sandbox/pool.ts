@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { JobcellError } from '../errors.ts';
 import { type Cell, openCell } from './cell.ts';
+import { monotonicMs } from './wire.ts';
 
 export interface PoolOptions {
   /** Most cells at once. */
@@ -60,7 +61,9 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
   let startFailed = false;
   let hadFree = true;
 
-  const free = () => (overBudget ? 0 : Math.max(0, cells - busy.size - waiters.length));
+  /** Past the lease every cell kills itself (D4), so none is handed out or started until it is pushed on. */
+  const lapsed = () => deadlineAt !== undefined && monotonicMs() >= deadlineAt;
+  const free = () => (overBudget || lapsed() ? 0 : Math.max(0, cells - busy.size - waiters.length));
 
   async function fork(): Promise<void> {
     starting++;
@@ -88,7 +91,7 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
 
   /** Serves waiters from idle cells, and forks or makes room for the ones left over and for the warm reserve. */
   function serve(): void {
-    if (stopped) return;
+    if (stopped || lapsed()) return;
     while (!overBudget) {
       const index = waiters.findIndex((waiter) => pick(waiter.workspaceId) !== undefined);
       if (index === -1) break;
@@ -118,7 +121,8 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
 
   function pick(workspaceId: string): IdleCell | undefined {
     return (
-      idle.findLast((entry) => entry.workspaceId === workspaceId) ?? idle.find((entry) => entry.workspaceId === null)
+      idle.findLast((entry) => entry.workspaceId === workspaceId && entry.cell.alive) ??
+      idle.find((entry) => entry.workspaceId === null && entry.cell.alive)
     );
   }
 
@@ -217,6 +221,7 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
     setDeadline(at) {
       deadlineAt = at;
       for (const cell of all) cell.setDeadline(at);
+      serve();
     },
   };
 }

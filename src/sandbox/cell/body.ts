@@ -34,6 +34,8 @@ export interface BodyHost {
 const logDelayMs = 20;
 /** How long an isolate that is being ended may take before the server kills the cell. */
 const graceMs = { memory: 100, cpu: 500, wall: 500 };
+/** A thread that is about to tell the cell something learns to halt within this; one that does not is running. */
+const haltMs = 2;
 /** A body that has grown by more than this is disposed at once instead of when there is time. */
 const promptDisposal = 16 * 1024 * 1024;
 
@@ -47,13 +49,14 @@ export class Body {
   /** `main` was called. */
   #started = false;
   #ended = false;
-  /** True while the isolate stands still for a host call. */
-  #blocked = false;
+  /** Lets the isolate go on while it stands still in a blocking call: with an answer, or with nothing to halt. */
+  #release: ((answer?: string) => void) | undefined;
   /** Tasks given to the isolate that have not come back; one that blocks for ever comes back when it is disposed. */
   #tasks = 0;
   readonly #idle = Promise.withResolvers<void>();
   #nextCall = 0;
-  readonly #calls = new Map<number, { resolve: (answer: string) => void } | { id: number }>();
+  /** The unanswered calls: the isolate's id of one that does not block. */
+  readonly #calls = new Map<number, number | 'blocking'>();
   #wake: NodeJS.Timeout | undefined;
   #logs: LogLine[] = [];
   #logTimer: NodeJS.Timeout | undefined;
@@ -65,7 +68,7 @@ export class Body {
 
   /** Whether its script can be running right now: then the watchdog looks at it. */
   get live(): boolean {
-    return this.#meter !== undefined && !this.#blocked && !this.#ended;
+    return this.#meter !== undefined && this.#release === undefined && !this.#ended;
   }
 
   async run(): Promise<void> {
@@ -149,21 +152,24 @@ export class Body {
   }
 
   #receive(message: Outward): unknown {
+    if (message[0] === 'halting') {
+      if (!this.#ended) this.#fail(crashError('a host call was interrupted'), null);
+      return this.#disposeNow();
+    }
     if (this.#ended) return undefined;
     switch (message[0]) {
       case 'log':
         return this.#log(message[1], message[2], message[3], message[4]);
       case 'call':
-        return this.#call(message[1], message[2], message[3], message[4], { id: message[5] });
+        this.#call(message[1], message[2], message[3], message[4], message[5]);
+        return true;
       case 'block': {
-        const { promise, resolve } = Promise.withResolvers<string>();
-        this.#blocked = true;
         this.#meter?.block();
-        this.#call(message[1], message[2], message[3], message[4], { resolve });
+        this.#call(message[1], message[2], message[3], message[4], 'blocking');
         // The server is at work now, so this is the time to get the next isolate ready (step-path.md).
         this.#host.isolates.disposeRetired();
         this.#host.isolates.prepareContext();
-        return promise;
+        return this.#standStill();
       }
       case 'wake':
         clearTimeout(this.#wake);
@@ -171,37 +177,28 @@ export class Body {
           this.#wake = undefined;
           this.#enter(['tick']);
         }, message[1]);
-        return undefined;
+        return true;
       case 'returned':
         this.#end({ type: 'returned', result: message[1] });
-        return this.#forever();
+        return this.#standStill();
       case 'failed':
         this.#scriptFailed(JSON.parse(message[1]) as Failure);
-        return this.#forever();
+        return this.#standStill();
     }
   }
 
-  #call(
-    op: string,
-    args: string,
-    payload: string | null,
-    position: number | null,
-    from: { resolve: (answer: string) => void } | { id: number },
-  ): void {
+  #standStill(): Promise<string | undefined> {
+    const { promise, resolve } = Promise.withResolvers<string | undefined>();
+    this.#release = resolve;
+    return promise;
+  }
+
+  #call(op: string, args: string, payload: string | null, position: number | null, from: number | 'blocking'): void {
     const call = this.#nextCall++;
     this.#calls.set(call, from);
-    const blocking = 'resolve' in from;
-    this.#host.send({
-      t: 'call',
-      body: this.start.id,
-      call,
-      op,
-      args,
-      payload,
-      position,
-      blocking,
-      logs: this.#takeLogs(),
-    });
+    const blocking = from === 'blocking';
+    const logs = this.#takeLogs();
+    this.#host.send({ t: 'call', body: this.start.id, call, op, args, payload, position, blocking, logs });
   }
 
   /** The server's answer to a call. */
@@ -210,12 +207,13 @@ export class Body {
     this.#calls.delete(call);
     if (from === undefined || this.#ended) return;
     const text = encodeAnswer(answer);
-    if ('resolve' in from) {
-      this.#blocked = false;
+    if (from === 'blocking') {
+      const release = this.#release;
+      this.#release = undefined;
       this.#meter?.unblock();
-      from.resolve(text);
+      release?.(text);
     } else {
-      this.#enter(['answer', from.id, text]);
+      this.#enter(['answer', from, text]);
     }
   }
 
@@ -250,15 +248,31 @@ export class Body {
   stop(): Promise<void> {
     this.#ended = true;
     clearTimeout(this.#wake);
-    const isolate = this.#booted?.isolate;
-    if (isolate !== undefined && !isolate.isDisposed) isolate.dispose();
+    this.#dispose();
     if (this.#tasks === 0) this.#idle.resolve();
     return this.#idle.promise;
   }
 
+  /**
+   * Disposes the isolate while its thread runs or is out of it, never while it waits in a host call: V8 would lose the
+   * interrupt. A thread that waits is told to halt, and says when it runs.
+   */
+  #dispose(): void {
+    const release = this.#release;
+    this.#release = undefined;
+    if (release !== undefined) release();
+    else if (this.#tasks === 0) this.#disposeNow();
+    else setTimeout(() => this.#disposeNow(), haltMs);
+  }
+
+  #disposeNow(): void {
+    const isolate = this.#booted?.isolate;
+    if (isolate !== undefined && !isolate.isDisposed) isolate.dispose();
+  }
+
   /** `main` waits for something that can never come: without this it would wait for its wall limit. */
   #failIfStuck(): void {
-    if (this.#blocked || this.#calls.size > 0 || this.#wake !== undefined) return;
+    if (this.#release !== undefined || this.#calls.size > 0 || this.#wake !== undefined) return;
     if (this.#booted?.isolate.isDisposed) {
       this.#memoryLimit();
       return;
@@ -272,7 +286,7 @@ export class Body {
   #scriptFailed(failure: Failure): void {
     // An allocation that the memory limit refused, and that the script did not catch.
     if (failure.threw && failure.name === 'RangeError' && failure.message === 'Array buffer allocation failed') {
-      this.#meter?.noteHeap();
+      this.#meter?.sample();
       this.#memoryLimit();
       return;
     }
@@ -318,7 +332,6 @@ export class Body {
     const meter = this.#meter;
     if (meter === undefined) return;
     meter.sample();
-    if (this.#booted?.isolate.isDisposed === false) meter.noteHeap();
     meter.block();
   }
 
@@ -327,18 +340,10 @@ export class Body {
     const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
     this.#host.send({ t: 'end', body: this.start.id, end, logs: this.#takeLogs(), usage });
     const { isolates } = this.#host;
-    const isolate = this.#booted?.isolate;
-    if (isolate !== undefined) {
-      isolates.retire(isolate);
-      if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
-    }
+    isolates.retire(() => this.#dispose());
+    if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
     this.#host.ended(this);
     isolates.prepareIsolate();
-  }
-
-  /** Never settles while the isolate lives; settled once its threads are out, so that nothing is kept. */
-  #forever(): Promise<string> {
-    return this.#idle.promise.then(() => '');
   }
 
   #log(level: LogLine['level'], at: number, message: string, attributes?: string): void {

@@ -66,6 +66,8 @@ async function evaluateModule(
 }
 
 /**
+ * Asynchronous throughout: a synchronous call into an isolate also runs the microtasks that wait in it, here.
+ *
  * isolated-vm rejects an evaluation for a stray unhandled rejection as well as for a throw. A module that imports the
  * first one tells the two apart: its own binding is initialised only if the first was evaluated.
  */
@@ -73,7 +75,7 @@ async function wasEvaluated(isolate: ivm.Isolate, context: ivm.Context, module: 
   const probe = await isolate.compileModule("import 'script'; export const evaluated = true;", {
     filename: 'jobcell:probe',
   });
-  probe.instantiateSync(context, () => module);
+  await probe.instantiate(context, () => module);
   try {
     await probe.evaluate();
     return (await probe.namespace.get('evaluated', { copy: true })) === true;

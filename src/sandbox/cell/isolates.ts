@@ -29,8 +29,8 @@ export interface Isolates {
   prepareContext(): void;
   /** Takes the spare, or makes what it lacks now. */
   take(memoryMb: number): BootedIsolate;
-  /** Disposes an isolate that is done, soon: at `disposeRetired` or by a timer. */
-  retire(isolate: ivm.Isolate): void;
+  /** Calls `dispose` of an isolate that is done, soon: at `disposeRetired` or by a timer. */
+  retire(dispose: () => void): void;
   disposeRetired(): void;
 }
 
@@ -40,7 +40,7 @@ export function openIsolates(globalsFile: string): Isolates {
   let cachedData: ivm.ExternalCopy<ArrayBuffer> | undefined;
   let spare: Spare | undefined;
   let spareMemoryMb = 256;
-  let retired: ivm.Isolate[] = [];
+  let retired: (() => void)[] = [];
   let timer: NodeJS.Timeout | undefined;
 
   function makeSpare(memoryMb: number): Spare {
@@ -103,8 +103,8 @@ export function openIsolates(globalsFile: string): Isolates {
       spare = undefined;
       return taken.booted ?? boot(taken);
     },
-    retire(isolate) {
-      retired.push(isolate);
+    retire(dispose) {
+      retired.push(dispose);
       timer ??= setTimeout(isolates.disposeRetired, retireMs);
     },
     disposeRetired() {
@@ -112,7 +112,7 @@ export function openIsolates(globalsFile: string): Isolates {
       timer = undefined;
       const done = retired;
       retired = [];
-      for (const isolate of done) if (!isolate.isDisposed) isolate.dispose();
+      for (const dispose of done) dispose();
     },
   };
   return isolates;

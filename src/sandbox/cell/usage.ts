@@ -13,8 +13,6 @@ export interface Meter {
   unblock(): void;
   /** Reads memory and clocks; the first limit that is passed. */
   sample(): 'memory' | 'cpu' | 'wall' | undefined;
-  /** The memory V8 itself counts, where the isolate stands still and can be asked. */
-  noteHeap(): void;
   usage(): Usage;
   /** How much this process has grown since the body started, bytes. */
   grown(): number;
@@ -56,10 +54,6 @@ export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
       if (memory > memoryBound(limits.memoryMb)) return 'memory';
       if (readCpu() > limits.cpuMs) return 'cpu';
       return wallMs() > limits.wallMs ? 'wall' : undefined;
-    },
-    noteHeap() {
-      const { used_heap_size, externally_allocated_size } = isolate.getHeapStatisticsSync();
-      peak = Math.max(peak, used_heap_size + externally_allocated_size);
     },
     usage: () => ({
       peakMemoryBytes: Math.max(0, peak),
