@@ -225,14 +225,9 @@ async function checkScript(sandbox: Pick<Sandbox, 'check'>, name: string, source
   const check = await sandbox.check(source);
   if (check.ok) return check.format;
   const { message, line, column } = check;
-  const place = line === null ? '' : ` (line ${line}${column === null ? '' : `, column ${column}`})`;
-  throw new JobcellError(
-    'INVALID_SCRIPT',
-    `The script of job function \`${name}\` was not stored: ${message}${place}.`,
-    {
-      extra: { line, column },
-    },
-  );
+  throw new JobcellError('INVALID_SCRIPT', `Job function \`${name}\` was not stored. ${message}`, {
+    extra: { line, column },
+  });
 }
 
 function noJobFunction(workspace: string, name: string, version: number | undefined): JobcellError {
