@@ -28,8 +28,8 @@ const order = {
 export async function demo(): Promise<void> {
   print(`\n  ${paint('bold', 'jobcell demo')}  ${paint('dim', 'an order workflow on a throwaway server')}\n`);
   const dataDir = mkdtempSync(join(tmpdir(), 'jobcell-demo-'));
-  // However it ends. The embedded database ends with this process.
-  process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));
+  // However it ends. After a signal the embedded database may still be about to end, and write; hence the retries.
+  process.once('exit', () => rmSync(dataDir, { recursive: true, force: true, maxRetries: 10 }));
   const log = process.env.JOBCELL_LOG_LEVEL ?? 'warn';
   const started = performance.now();
   doing('Starting PostgreSQL and the server');
