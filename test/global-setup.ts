@@ -17,7 +17,7 @@ declare module 'vitest' {
 /** One PostgreSQL server for the whole run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const runFolder = mkdtempSync(join(tmpdir(), 'jobcell-test-'));
-  const removeFolder = () => rmSync(runFolder, { recursive: true, force: true });
+  const removeFolder = () => rmSync(runFolder, { recursive: true, force: true, maxRetries: 10 });
   // For a run that is ended by a signal: then nothing below is called.
   process.once('exit', removeFolder);
   const logger = pino({ level: 'warn' }, pino.destination(2));

@@ -28,21 +28,28 @@ const order = {
 export async function demo(): Promise<void> {
   print(`\n  ${paint('bold', 'jobcell demo')}  ${paint('dim', 'an order workflow on a throwaway server')}\n`);
   const dataDir = mkdtempSync(join(tmpdir(), 'jobcell-demo-'));
-  // However it ends. The embedded database ends with this process.
-  process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));
+  // However it ends. After a signal the embedded database may still be about to end, and write; hence the retries.
+  process.once('exit', () => rmSync(dataDir, { recursive: true, force: true, maxRetries: 10 }));
+  let close: (() => Promise<void>) | undefined;
+  let stopping = false;
+  const stop = () => {
+    // One Ctrl+C arrives several times: from the terminal, from npm and from scripts/run.mjs.
+    if (stopping) return;
+    stopping = true;
+    if (process.stdout.isTTY) process.stdout.write('\x1b[?25h');
+    if (close === undefined) process.exit(130);
+    // The database and the sandboxes end with this process, so it need not wait for them for long.
+    setTimeout(() => process.exit(130), 3_000);
+    void close().finally(() => process.exit(130));
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   const log = process.env.JOBCELL_LOG_LEVEL ?? 'warn';
   const started = performance.now();
   doing('Starting PostgreSQL and the server');
   const server = await startServer(
     readConfig({ JOBCELL_PORT: '0', JOBCELL_DATA_DIR: dataDir, JOBCELL_LOG_LEVEL: log }),
   );
-  const stop = () => {
-    if (process.stdout.isTTY) process.stdout.write('\x1b[?25h');
-    // The database and the sandboxes end with this process, so it need not wait for them for long.
-    setTimeout(() => process.exit(130), 3_000);
-    void server.close().finally(() => process.exit(130));
-  };
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, stop);
+  close = () => server.close();
   try {
     done('PostgreSQL and server started', `${server.url}`, started);
     const api = createApiClient(server.url, server.adminToken);
@@ -50,8 +57,12 @@ export async function demo(): Promise<void> {
     const runs = await runOrder(api);
     showOutcome(runs);
     if (runs.some(({ execution }) => execution.error !== null)) process.exitCode = 1;
+  } catch (error) {
+    // What was under way fails because of the signal, which ends the process.
+    if (stopping) return;
+    throw error;
   } finally {
-    await server.close();
+    if (!stopping) await server.close();
   }
 }
 
