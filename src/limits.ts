@@ -59,9 +59,16 @@ export const limits = {
   /** S "The design" 5: bytes of one log line and of all log lines of one run of a body. */
   logLineBytes: 8 * KiB,
   logRunBytes: 1 * MiB,
+  /** B 2, `tailor.logger`: attributes of a line, bytes of a key, bytes a string is cut at. */
+  logAttributes: 32,
+  logAttributeKeyBytes: 128,
+  logAttributeValueBytes: 4 * KiB,
   /** S "The design" 5: host calls of one isolate that are under way at once. */
   outstandingHostCalls: 256,
-  /** D33: bytes of an error's message and stack. */
+  /** S4: timers of one isolate that are set at once. */
+  timers: 10_000,
+  /** D33: bytes of an error's name, message and stack. */
+  errorNameBytes: 256,
   errorMessageBytes: 8 * KiB,
   errorStackBytes: 32 * KiB,
 } as const;

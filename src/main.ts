@@ -3,8 +3,9 @@ import { createApi } from './api/server.ts';
 import type { Config } from './config.ts';
 import { startEngine } from './engine/engine.ts';
 import { createLogger } from './logging.ts';
-import { createSandbox } from './sandbox/pool.ts';
-import { openPool } from './store/database.ts';
+import { packageRoot } from './paths.ts';
+import { createSandbox } from './sandbox/create-sandbox.ts';
+import { openPool, ping } from './store/database.ts';
 import { startEmbeddedPostgres } from './store/embedded.ts';
 import { migrate } from './store/migrate.ts';
 
@@ -48,6 +49,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
       cells: config.cells,
       prewarmed: config.prewarmedCells,
       memoryMb: config.memoryMb,
+      packageRoot,
       logger,
     });
     stops.push(() => sandbox.stop());
@@ -72,7 +74,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
       // The sandbox has run a real isolate and the migrations are applied, or the start would have failed.
       ready: async () => {
         try {
-          await pool.query('select 1');
+          await ping(pool);
           return { ok: true };
         } catch (error) {
           return { ok: false, reason: `the database does not answer: ${String(error)}` };

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -17,30 +17,15 @@ declare module 'vitest' {
 /** One PostgreSQL server for the whole run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const runFolder = mkdtempSync(join(tmpdir(), 'jobcell-test-'));
-  const removeFolder = () => rmSync(runFolder, { recursive: true, force: true });
+  const removeFolder = () => rmSync(runFolder, { recursive: true, force: true, maxRetries: 10 });
   // For a run that is ended by a signal: then nothing below is called.
   process.once('exit', removeFolder);
-  mkdirSync(join(runFolder, 'servers'));
   const logger = pino({ level: 'warn' }, pino.destination(2));
   const postgres = await startEmbeddedPostgres(join(runFolder, 'database'), logger, { durable: false });
   project.provide('postgresUrl', postgres.url);
   project.provide('runFolder', runFolder);
   return async () => {
-    killLeftServers(join(runFolder, 'servers'));
     await postgres.stop();
     removeFolder();
   };
-}
-
-/** Kills servers whose test worker died before it could: each is a file named by its process id. */
-function killLeftServers(folder: string): void {
-  for (const pid of readdirSync(folder).map(Number)) {
-    try {
-      if (readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('jobcell.js')) process.kill(pid, 'SIGKILL');
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      // It has ended.
-      if (code !== 'ENOENT' && code !== 'ESRCH') throw error;
-    }
-  }
 }

@@ -1,5 +1,6 @@
-export function main({ amount, from, to }) {
-  let checksum = amount;
-  for (let round = 0; round < 15_000_000; round++) checksum = Math.imul(checksum ^ round, 16777619);
-  return { cents: Math.round(amount * 0.62), currency: to, quote: `${from}${to}-${(checksum >>> 0).toString(36)}` };
+const euroCents = 0.62;
+
+export async function main({ amount, from, to }) {
+  await new Promise((resolve) => setTimeout(resolve, 150)); // stands for a call to an exchange
+  return { cents: Math.round(amount * euroCents), from, to };
 }

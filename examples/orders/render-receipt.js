@@ -1,3 +1,4 @@
-export default ({ orderId, total, paidBy }) => ({
-  text: `Order ${orderId}: EUR ${total.toFixed(2)}, paid by ${paidBy}. Thank you!`,
-});
+export default async ({ orderId, total, paidBy }) => {
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  return { text: `Order ${orderId}: EUR ${total.toFixed(2)}, paid by ${paidBy}. Thank you!` };
+};

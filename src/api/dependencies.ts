@@ -3,7 +3,7 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 
 /** What the HTTP interface needs of the engine. */
-export interface Executions {
+interface Executions {
   /**
    * Starts an execution, or finds the one that the idempotency key started first (`created` is false then).
    * `args` and `invoker` are JSON text.
@@ -11,7 +11,6 @@ export interface Executions {
    */
   start(request: {
     workspaceId: string;
-    workspace: string;
     workflow: string;
     args: string;
     invoker: string | null;

@@ -11,6 +11,7 @@ import {
   type RecordedCall,
   type StoredJson,
 } from '../store/execution-reads.ts';
+import { recordKinds } from '../store/journal.ts';
 import type { Workspace } from '../store/workspaces.ts';
 import type { RawJson } from './json.ts';
 import {
@@ -49,7 +50,7 @@ export const executionSummarySchema = z
   })
   .meta({ id: 'ExecutionSummary' });
 
-export const usageSchema = z
+const usageSchema = z
   .object({ peakMemoryBytes: z.int(), memoryLimitBytes: z.int(), cpuMs: z.number(), wallMs: z.number() })
   .meta({ id: 'Usage' });
 
@@ -76,7 +77,7 @@ export const fullJobExecutionSchema = jobExecution(anyJson).meta({ id: 'FullJobE
 
 export const journalRecordSchema = jobExecution(embeddedJson)
   .extend({
-    kind: z.enum(['job', 'startWorkflow']),
+    kind: z.enum(recordKinds),
     parentPath: z.string().describe('Path of the body that made the call; empty for main'),
     position: z.int().describe('Its place among the recorded calls of that body'),
   })

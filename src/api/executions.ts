@@ -20,7 +20,6 @@ import {
   toJournalRecordView,
   toSummaryView,
 } from './execution-views.ts';
-import { problems } from './problem.ts';
 import { listOf, listQuery, resourceName, toRawJson, toTimestamp, workspaceParams } from './schemas.ts';
 
 const params = workspaceParams.extend({ executionId: z.string() });
@@ -47,7 +46,7 @@ export const executionRoutes =
             workflow: resourceName.optional(),
             status: executionStatusSchema.optional(),
           }),
-          response: { 200: listOf(executionSummarySchema), ...problems('NOT_FOUND') },
+          response: { 200: listOf(executionSummarySchema) },
         },
       },
       async (request) => {
@@ -64,7 +63,7 @@ export const executionRoutes =
           operationId: 'getExecution',
           summary: 'Get an execution with its steps',
           params,
-          response: { 200: executionSchema, ...problems('NOT_FOUND') },
+          response: { 200: executionSchema },
         },
       },
       async (request) => readExecution(pool, workspaceOf(request), request.params.executionId),
@@ -79,7 +78,7 @@ export const executionRoutes =
           summary: 'List all steps of an execution, in the order in which they were called (oldest first)',
           params,
           querystring: listQuery,
-          response: { 200: listOf(jobExecutionSchema), ...problems('NOT_FOUND') },
+          response: { 200: listOf(jobExecutionSchema) },
         },
       },
       async (request) => {
@@ -99,7 +98,7 @@ export const executionRoutes =
           operationId: 'getJobExecution',
           summary: 'Get one step of an execution, with its values in full',
           params: params.extend({ jobExecutionId: z.string() }),
-          response: { 200: fullJobExecutionSchema, ...problems('NOT_FOUND') },
+          response: { 200: fullJobExecutionSchema },
         },
       },
       async (request) => {
@@ -120,10 +119,10 @@ export const executionRoutes =
         schema: {
           tags,
           operationId: 'listJournal',
-          summary: 'List every recorded call of an execution: its steps, and the workflows it started (oldest first)',
+          summary: 'List every recorded call of an execution: its steps, the executions it started (oldest first)',
           params,
           querystring: listQuery,
-          response: { 200: listOf(journalRecordSchema), ...problems('NOT_FOUND') },
+          response: { 200: listOf(journalRecordSchema) },
         },
       },
       async (request) => {
@@ -144,7 +143,7 @@ export const executionRoutes =
           summary: 'List the log lines of an execution, in the order in which they were written (oldest first)',
           params,
           querystring: listQuery,
-          response: { 200: listOf(logLineSchema), ...problems('NOT_FOUND') },
+          response: { 200: listOf(logLineSchema) },
         },
       },
       async (request) => {

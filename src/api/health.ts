@@ -2,7 +2,6 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { JobcellError } from '../errors.ts';
 import type { ApiContext } from './dependencies.ts';
-import { problems } from './problem.ts';
 
 /** Whether the process lives, and whether it can serve. No token needed. */
 export const healthRoutes =
@@ -30,7 +29,7 @@ export const healthRoutes =
           ...common,
           operationId: 'getReadiness',
           summary: 'The database is reachable and migrated, and a real isolate has run',
-          response: { 200: z.object({ status: z.literal('ready') }), ...problems('UNAVAILABLE') },
+          response: { 200: z.object({ status: z.literal('ready') }) },
         },
       },
       async () => {

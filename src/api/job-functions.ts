@@ -82,7 +82,7 @@ export const jobFunctionRoutes =
           body: uploadBody,
           response: {
             200: jobFunctionSchema,
-            ...problems('NOT_FOUND', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'INVALID_SCRIPT'),
+            ...problems('INVALID_SCRIPT'),
           },
         },
       },
@@ -105,7 +105,7 @@ export const jobFunctionRoutes =
           summary: 'List job functions in their current versions, the one uploaded last first',
           params: workspaceParams,
           querystring: listQuery,
-          response: { 200: listOf(jobFunctionSchema), ...problems('NOT_FOUND') },
+          response: { 200: listOf(jobFunctionSchema) },
         },
       },
       async (request) => {
@@ -124,7 +124,7 @@ export const jobFunctionRoutes =
           summary: 'Get a job function; old versions stay as long as an execution can use them',
           params,
           querystring: versionQuery,
-          response: { 200: jobFunctionSchema, ...problems('NOT_FOUND') },
+          response: { 200: jobFunctionSchema },
         },
       },
       async (request) => {
@@ -147,7 +147,6 @@ export const jobFunctionRoutes =
           querystring: versionQuery,
           response: {
             200: { description: 'The script', content: { 'text/javascript': { schema: z.string() } } },
-            ...problems('NOT_FOUND'),
           },
         },
       },
@@ -169,7 +168,7 @@ export const jobFunctionRoutes =
           operationId: 'deleteJobFunction',
           summary: 'Delete a job function; running executions keep the versions they started with',
           params,
-          response: { 204: z.void(), ...problems('NOT_FOUND', 'CONFLICT') },
+          response: { 204: z.void(), ...problems('CONFLICT') },
         },
       },
       async (request, reply) => {
@@ -226,14 +225,9 @@ async function checkScript(sandbox: Pick<Sandbox, 'check'>, name: string, source
   const check = await sandbox.check(source);
   if (check.ok) return check.format;
   const { message, line, column } = check;
-  const place = line === null ? '' : ` (line ${line}${column === null ? '' : `, column ${column}`})`;
-  throw new JobcellError(
-    'INVALID_SCRIPT',
-    `The script of job function \`${name}\` was not stored: ${message}${place}.`,
-    {
-      extra: { line, column },
-    },
-  );
+  throw new JobcellError('INVALID_SCRIPT', `Job function \`${name}\` was not stored. ${message}`, {
+    extra: { line, column },
+  });
 }
 
 function noJobFunction(workspace: string, name: string, version: number | undefined): JobcellError {

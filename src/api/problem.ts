@@ -26,7 +26,7 @@ const fieldErrorSchema = z.object({
   message: z.string(),
 });
 
-/** An error's answer (RFC 9457). Some codes have further members, such as `line` and `column` of INVALID_SCRIPT. */
+/** An error's answer (RFC 9457). Some codes have members of their own. */
 export const problemSchema = z
   .looseObject({
     type: z.string(),
@@ -35,6 +35,8 @@ export const problemSchema = z
     code: z.enum(httpCodes),
     detail: z.string().describe('What happened, to what, and what to do'),
     errors: z.array(fieldErrorSchema).optional(),
+    line: z.int().nullable().optional().describe('INVALID_SCRIPT: where in the script'),
+    column: z.int().nullable().optional(),
   })
   .meta({ id: 'Problem' });
 

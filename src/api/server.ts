@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net';
+import swagger from '@fastify/swagger';
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -16,7 +18,7 @@ import { executionRoutes } from './executions.ts';
 import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
 import { toJsonText } from './json.ts';
-import { collectRoutes, openApiRoute } from './openapi.ts';
+import { openApiRoute, swaggerOptions } from './openapi.ts';
 import { problemOf, problems, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
 import { tokenRoutes } from './tokens.ts';
@@ -41,6 +43,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
     requestTimeout: requestTimeoutMs,
     routerOptions: { maxParamLength },
     return503OnClosing: false,
+    clientErrorHandler: answerClientError,
     frameworkErrors: (error, request, reply) => void sendProblem(error, request, reply),
   });
   const closing = refuseWhileClosing(app);
@@ -57,13 +60,13 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   app.decorateRequest('workspace', null);
   app.setErrorHandler((error: Error, request, reply) => sendProblem(error, request, reply));
   app.addHook('onResponse', async (request, reply) => {
-    const { method, url, id } = request;
-    request.log.debug({ method, url, id, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, 'request');
+    const { method, url } = request;
+    request.log.debug({ method, url, status: reply.statusCode, ms: Math.round(reply.elapsedTime) }, 'request');
   });
   const allowedMethods = completeRoutes(app);
   app.setNotFoundHandler((request, reply) => sendProblem(noRoute(request, reply, allowedMethods), request, reply));
 
-  app.register(collectRoutes);
+  app.register(swagger, swaggerOptions);
   app.register(healthRoutes(context));
   app.register(openApiRoute);
   app.register(workspaceRoutes(context, access), { prefix: '/v1/workspaces' });
@@ -77,9 +80,12 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
 function refuseWhileClosing(app: FastifyInstance): AbortSignal {
   const controller = new AbortController();
   app.addHook('preClose', async () => controller.abort(new Error('The server stops.')));
-  app.addHook('onRequest', async (_request, reply) => {
+  app.addHook('onSend', async (_request, reply) => {
+    // An idle connection that stays open would hold the close up for its keep-alive time.
+    if (controller.signal.aborted) reply.header('connection', 'close');
+  });
+  app.addHook('onRequest', async () => {
     if (!controller.signal.aborted) return;
-    reply.header('connection', 'close');
     throw new JobcellError('UNAVAILABLE', 'The server stops; send the request to another one, or again in a moment.');
   });
   return controller.signal;
@@ -96,10 +102,12 @@ function completeRoutes(app: FastifyInstance): (path: string) => string[] {
     route.schema ??= {};
     route.schema.querystring ??= z.strictObject({});
     route.schema.response = {
-      ...problems('BAD_REQUEST', ...(secured ? (['UNAUTHORIZED'] as const) : []), 'INTERNAL'),
+      ...problems('BAD_REQUEST', 'INTERNAL', 'UNAVAILABLE'),
+      ...(secured ? problems('UNAUTHORIZED', 'NOT_FOUND') : {}),
+      ...(route.schema.body === undefined ? {} : problems('PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE')),
       ...(route.schema.response as object),
     };
-    const pattern = new RegExp(`^${route.url.replace(/\/$/, '').replace(/:\w+/g, '[^/]+')}/?$`);
+    const pattern = new RegExp(`^${route.url.replace(/:\w+/g, '[^/]+')}$`);
     for (const method of [route.method].flat()) routes.push({ pattern, method });
   });
   return (path) => [...new Set(routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method))];
@@ -127,6 +135,29 @@ function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply)
   const problem = problemOf(known);
   if (problem.code === 'INTERNAL') request.log.error({ err: error, url: request.url }, 'request failed');
   if (problem.code === 'UNAUTHORIZED') reply.header('www-authenticate', 'Bearer realm="jobcell"');
+  // fastify closes the connection under a body that is too large. Many clients are still sending then and would see only
+  // that, never the answer; kept open, Node reads and drops the rest, within the request timeout.
+  if (problem.code === 'PAYLOAD_TOO_LARGE') reply.removeHeader('connection');
   if (problem.status === 503) reply.header('retry-after', '1');
   return reply.code(problem.status).type('application/problem+json').send(problem);
+}
+
+/** Answers what is no HTTP request at all, or one whose head is too large or too slow; fastify never sees those. */
+function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+  // Nobody is there to read an answer.
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const reasons: Record<string, string> = {
+    HPE_HEADER_OVERFLOW: 'Its first line and headers are too large.',
+    ERR_HTTP_REQUEST_TIMEOUT: 'It did not arrive in time.',
+  };
+  const reason = reasons[error.code ?? ''] ?? 'It is no valid HTTP.';
+  const problem = problemOf(new JobcellError('BAD_REQUEST', `The request could not be read. ${reason}`));
+  const body = toJsonText(problem);
+  socket.end(
+    `HTTP/1.1 ${problem.status} Bad Request\r\nContent-Type: application/problem+json\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  );
 }

@@ -70,7 +70,7 @@ export const startRoutes =
           response: {
             200: executionSchema.describe('The execution is in a final status (only with `wait`)'),
             202: startedSchema,
-            ...problems('NOT_FOUND', 'IDEMPOTENCY_MISMATCH', 'PAYLOAD_TOO_LARGE', 'UNAVAILABLE'),
+            ...problems('IDEMPOTENCY_MISMATCH'),
           },
         },
       },
@@ -79,7 +79,6 @@ export const startRoutes =
         const { args, invoker, replay } = request.body;
         const { executionId } = await engine.start({
           workspaceId: workspace.id,
-          workspace: workspace.name,
           workflow: request.params.name,
           args: argumentsText(args),
           invoker: invoker === null ? null : invokerText(invoker, workspace),

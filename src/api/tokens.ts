@@ -5,7 +5,6 @@ import { JobcellError } from '../errors.ts';
 import { createToken, deleteToken, listTokens, type Token } from '../store/tokens.ts';
 import { type Access, hashToken, workspaceOf } from './access.ts';
 import type { ApiContext } from './dependencies.ts';
-import { problems } from './problem.ts';
 import { listOf, listQuery, timestamp, toTimestamp, workspaceParams } from './schemas.ts';
 
 const tokenSchema = z.object({ id: z.uuid(), name: z.string(), createdAt: timestamp }).meta({ id: 'Token' });
@@ -40,7 +39,7 @@ export const tokenRoutes =
               .regex(/^[^\p{Cc}\p{Cs}]{1,128}$/u, 'must be 1 to 128 characters without control characters')
               .describe('What the token is for'),
           }),
-          response: { 201: tokenSchema.extend({ token: z.string() }), ...problems('NOT_FOUND') },
+          response: { 201: tokenSchema.extend({ token: z.string() }) },
         },
       },
       async (request, reply) => {
@@ -59,7 +58,7 @@ export const tokenRoutes =
           summary: 'List the tokens of the workspace, without their secrets',
           params: workspaceParams,
           querystring: listQuery,
-          response: { 200: listOf(tokenSchema), ...problems('NOT_FOUND') },
+          response: { 200: listOf(tokenSchema) },
         },
       },
       async (request) => {
@@ -76,7 +75,7 @@ export const tokenRoutes =
           operationId: 'deleteToken',
           summary: 'Delete a token; it opens nothing from then on',
           params: workspaceParams.extend({ tokenId: z.string() }),
-          response: { 204: z.void(), ...problems('NOT_FOUND') },
+          response: { 204: z.void() },
         },
       },
       async (request, reply) => {

@@ -80,7 +80,7 @@ const toView = (workflow: Workflow): z.infer<typeof workflowSchema> => ({
 
 const params = workspaceParams.extend({ name: resourceName });
 
-export const noWorkflow = (workspace: string, name: string): JobcellError =>
+const noWorkflow = (workspace: string, name: string): JobcellError =>
   new JobcellError('NOT_FOUND', `There is no workflow \`${name}\` in workspace \`${workspace}\`.`);
 
 export const workflowRoutes =
@@ -98,7 +98,7 @@ export const workflowRoutes =
           summary: 'Create a workflow, or replace its definition for later executions',
           params,
           body: definitionSchema,
-          response: { 200: workflowSchema, ...problems('NOT_FOUND') },
+          response: { 200: workflowSchema },
         },
       },
       async (request) => toView(await putWorkflow(pool, workspaceOf(request).id, request.params.name, request.body)),
@@ -113,7 +113,7 @@ export const workflowRoutes =
           summary: 'List workflows',
           params: workspaceParams,
           querystring: listQuery,
-          response: { 200: listOf(workflowSchema), ...problems('NOT_FOUND') },
+          response: { 200: listOf(workflowSchema) },
         },
       },
       async (request) => {
@@ -130,7 +130,7 @@ export const workflowRoutes =
           operationId: 'getWorkflow',
           summary: 'Get a workflow',
           params,
-          response: { 200: workflowSchema, ...problems('NOT_FOUND') },
+          response: { 200: workflowSchema },
         },
       },
       async (request) => {
@@ -149,7 +149,7 @@ export const workflowRoutes =
           operationId: 'deleteWorkflow',
           summary: 'Delete a workflow; refused while it has unfinished executions',
           params,
-          response: { 204: z.void(), ...problems('NOT_FOUND', 'CONFLICT') },
+          response: { 204: z.void(), ...problems('CONFLICT') },
         },
       },
       async (request, reply) => {

@@ -46,7 +46,7 @@ export const workspaceRoutes =
     );
 
     app.get(
-      '/',
+      '',
       {
         onRequest: access.admin,
         schema: {
@@ -72,7 +72,7 @@ export const workspaceRoutes =
           operationId: 'getWorkspace',
           summary: 'Get a workspace; its own tokens may, too',
           params: workspaceParams,
-          response: { 200: workspaceSchema, ...problems('NOT_FOUND') },
+          response: { 200: workspaceSchema },
         },
       },
       async (request) => toView(workspaceOf(request)),
@@ -87,7 +87,7 @@ export const workspaceRoutes =
           operationId: 'deleteWorkspace',
           summary: 'Delete a workspace and everything in it; refused while it has unfinished executions',
           params: workspaceParams,
-          response: { 204: z.void(), ...problems('NOT_FOUND', 'CONFLICT') },
+          response: { 204: z.void(), ...problems('CONFLICT') },
         },
       },
       async (request, reply) => {

@@ -28,19 +28,28 @@ const order = {
 export async function demo(): Promise<void> {
   print(`\n  ${paint('bold', 'jobcell demo')}  ${paint('dim', 'an order workflow on a throwaway server')}\n`);
   const dataDir = mkdtempSync(join(tmpdir(), 'jobcell-demo-'));
-  // However it ends. The embedded database ends with this process.
-  process.once('exit', () => rmSync(dataDir, { recursive: true, force: true }));
+  // However it ends. After a signal the embedded database may still be about to end, and write; hence the retries.
+  process.once('exit', () => rmSync(dataDir, { recursive: true, force: true, maxRetries: 10 }));
+  let close: (() => Promise<void>) | undefined;
+  let stopping = false;
+  const stop = () => {
+    // One Ctrl+C arrives several times: from the terminal, from npm and from scripts/run.mjs.
+    if (stopping) return;
+    stopping = true;
+    if (process.stdout.isTTY) process.stdout.write('\x1b[?25h');
+    if (close === undefined) process.exit(130);
+    // The database and the sandboxes end with this process, so it need not wait for them for long.
+    setTimeout(() => process.exit(130), 3_000);
+    void close().finally(() => process.exit(130));
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   const log = process.env.JOBCELL_LOG_LEVEL ?? 'warn';
   const started = performance.now();
+  doing('Starting PostgreSQL and the server');
   const server = await startServer(
     readConfig({ JOBCELL_PORT: '0', JOBCELL_DATA_DIR: dataDir, JOBCELL_LOG_LEVEL: log }),
   );
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(signal, () => {
-      if (process.stdout.isTTY) process.stdout.write('\x1b[?25h');
-      void server.close().finally(() => process.exit(130));
-    });
-  }
+  close = () => server.close();
   try {
     done('PostgreSQL and server started', `${server.url}`, started);
     const api = createApiClient(server.url, server.adminToken);
@@ -48,20 +57,31 @@ export async function demo(): Promise<void> {
     const runs = await runOrder(api);
     showOutcome(runs);
     if (runs.some(({ execution }) => execution.error !== null)) process.exitCode = 1;
+  } catch (error) {
+    // What was under way fails because of the signal, which ends the process.
+    if (stopping) return;
+    throw error;
   } finally {
-    await server.close();
+    if (!stopping) await server.close();
   }
 }
 
 const print = (text: string) => process.stdout.write(`${text}\n`);
 
+/** Says what goes on; `done` takes its place. */
+function doing(what: string): void {
+  if (process.stdout.isTTY) process.stdout.write(`  ${paint('dim', `… ${what}`)}`);
+}
+
 function done(what: string, note: string, since: number): void {
+  if (process.stdout.isTTY) process.stdout.write('\r\x1b[2K');
   const line = `  ${paint('green', '✓')} ${padEnd(what, 32)} ${paint('dim', note)}`;
   print(`${padEnd(line, width() - 22)}${paint('dim', padStart(duration(performance.now() - since), 8))}`);
 }
 
 async function upload(api: ApiClient): Promise<void> {
   const since = performance.now();
+  doing('Uploading job functions');
   await api.put(workspace, {});
   const folder = join(packageRoot, 'examples', 'orders');
   const files = readdirSync(folder).filter((file) => file.endsWith('.js'));

@@ -8,7 +8,7 @@ export const paint = (style: Style, text: string): string => styleText(style, te
 /** Columns of the terminal, within what reads well. */
 export const width = (): number => Math.max(60, Math.min(process.stdout.columns ?? 100, 110));
 
-export const visibleLength = (text: string): number => [...stripVTControlCharacters(text)].length;
+const visibleLength = (text: string): number => [...stripVTControlCharacters(text)].length;
 
 export const padEnd = (text: string, length: number): string =>
   text + ' '.repeat(Math.max(0, length - visibleLength(text)));

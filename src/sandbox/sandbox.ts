@@ -15,8 +15,6 @@ import type {
 export interface Sandbox {
   /** Starts the prewarmed cells; resolves when one real isolate has run (what /readyz reports). */
   start(): Promise<void>;
-  /** D4: moves the moment at which every cell ends itself to `ms` from now. Without a call there is none. */
-  extendDeadline(ms: number): void;
   /** SIGKILLs every cell and waits until all are gone. */
   stop(): Promise<void>;
   /** How many more cells `acquire` would hand out at once without waiting. */
@@ -28,8 +26,17 @@ export interface Sandbox {
    * @throws JobcellError OVERLOADED when none is free within `waitMs`, or the signal's reason.
    */
   acquire(options: { workspaceId: string; waitMs?: number; signal?: AbortSignal }): Promise<CellLease>;
-  /** Checks a script for upload: compiles and evaluates it with every host call refused. Never rejects for the script's fault. */
-  check(source: string): Promise<ScriptCheck>;
+  /**
+   * Checks a script for upload: compiles and evaluates it with every host call refused. Never rejects for the script's
+   * fault. With a `workspaceId` the cell may be used again for that workspace; without one it is thrown away.
+   * @throws JobcellError OVERLOADED when no cell is free in time.
+   */
+  check(source: string, workspaceId?: string): Promise<ScriptCheck>;
+  /**
+   * Pushes the lease of all cells on (D4): each kills itself when the machine's monotonic clock is `msFromNow` further,
+   * whatever has become of this process. No cell has a deadline before the first call.
+   */
+  extendDeadline(msFromNow: number): void;
 }
 
 export type ScriptCheck =
@@ -77,7 +84,7 @@ export interface BodyRequest {
 
 /** How one run of a body ended. */
 export type BodyEnd =
-  /** `main` returned: its result as JSON text. `unfinished`: recorded calls it had made and never got an answer for. */
+  /** `main` returned: its result as JSON text. Told after every recorded call of the body has been answered. */
   | { type: 'returned'; result: string; logs: LogLine[]; usage: Usage }
   /**
    * The body failed: it threw, its result is no JSON, or it met a limit. `failingPosition` is the recorded call its

@@ -24,6 +24,11 @@ export function openClient(url: string): pg.Client {
   return new pg.Client({ ...connection(url), application_name: 'jobcell-listen', keepAlive: true });
 }
 
+/** Rejects when the database does not answer. */
+export async function ping(db: Queryable): Promise<void> {
+  await db.query('select 1');
+}
+
 /** Runs `work` in one transaction: committed when it resolves, rolled back when it rejects. */
 export async function transaction<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Promise<T> {
   const client = await pool.connect();

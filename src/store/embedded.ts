@@ -29,13 +29,14 @@ const socketFolderChars = 80;
 
 /**
  * Runs beside the database as its parent, and ends it when our end of its standard input closes, which the kernel does
- * however this process ends. PostgreSQL gets 8 s for a fast shutdown, 5 more for an immediate one (which recovers at
- * the next start), then it is killed.
+ * however this process ends. PostgreSQL first lets its clients go by themselves, after 1 s it ends them, after 6 more
+ * it ends at once (and recovers at the next start), after 5 more it is killed.
  *
  * Who may connect is written on each start: by the socket only, and only the system user whom the kernel names as the
  * peer and who is ours. The socket's folder lets nobody else in anyway.
  */
 const keeper = `
+unset keeper
 exec 3<&0 </dev/null
 postgres=$1 sockets=$2 owner=$3
 shift 3
@@ -43,21 +44,25 @@ printf 'local all jobcell peer map=server\\n' > pg_hba.conf || exit 1
 printf 'server "%s" jobcell\\n' "$owner" > pg_ident.conf || exit 1
 "$postgres" "$@" 3<&- &
 database=$!
+# What the shell itself has to say would meet a closed pipe and end it.
+exec 2>/dev/null
 (
+  pause() { sleep $1 & sleeping=$!; wait $sleeping; }
   while read -r _ <&3; do :; done
+  sleeping=
+  trap 'kill $sleeping; exit' TERM
+  kill -TERM $database
+  pause 1
   kill -INT $database
-  waited=0
-  while kill -0 $database && [ $waited -lt 13 ]; do
-    sleep 1
-    waited=$((waited + 1))
-    [ $waited -eq 8 ] && kill -QUIT $database
-  done
+  pause 6
+  kill -QUIT $database
+  pause 5
   kill -KILL $database
-) 2>/dev/null &
+) &
 watcher=$!
 wait $database
 code=$?
-kill $watcher 2>/dev/null
+kill $watcher
 rm -rf "$sockets"
 exit $code
 `;
@@ -90,11 +95,12 @@ export async function startEmbeddedPostgres(
     const settings = postgresSettings(socketFolder, options.durable);
     const child = spawn(
       '/bin/sh',
-      ['-c', keeper, 'jobcell-postgres', binaries.postgres, socketFolder, ownName(), ...settings],
+      ['-c', 'eval "$keeper"', 'jobcell-postgres', binaries.postgres, socketFolder, ownName(), ...settings],
       {
         ...user.ids,
         cwd: folder,
-        env: databaseEnvironment(),
+        // By the environment, so that a list of processes stays readable.
+        env: { ...databaseEnvironment(), keeper },
         stdio: ['pipe', 'ignore', 'pipe'],
         // A session of its own: Ctrl+C in a terminal reaches this process, which ends the database last.
         detached: true,
@@ -102,7 +108,7 @@ export async function startEmbeddedPostgres(
     );
     const running = follow(child, logger);
     await createDatabase(urlOf(socketFolder, 'postgres'), running);
-    logger.debug({ folder }, 'embedded PostgreSQL started');
+    logger.debug({ folder, socketFolder }, 'embedded PostgreSQL started');
     return {
       url: urlOf(socketFolder, 'jobcell'),
       stop: async () => {

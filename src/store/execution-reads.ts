@@ -1,16 +1,17 @@
 import { limits } from '../limits.ts';
 import { decodeCursor, isUuid, type Page, type PageRequest, pageOf } from './cursor.ts';
 import type { Queryable } from './database.ts';
+import type { RecordKind } from './journal.ts';
 
 /** Statuses of an execution (behaviour.md 3) that still change by themselves or by somebody's hand ... */
 export const unfinishedStatuses = ['PENDING', 'RUNNING', 'PENDING_RESUME', 'PENDING_RETRY', 'WAITING'] as const;
 /** ... and those that are final. */
 const finalStatuses = ['SUCCESS', 'FAILED', 'CANCELED'] as const;
 export const executionStatuses = [...unfinishedStatuses, ...finalStatuses] as const;
-export type ExecutionStatus = (typeof executionStatuses)[number];
+type ExecutionStatus = (typeof executionStatuses)[number];
 
 export const callStatuses = ['RUNNING', 'SUSPEND', 'SUCCESS', 'FAILED', 'WAITING', 'CANCELED'] as const;
-export type CallStatus = (typeof callStatuses)[number];
+type CallStatus = (typeof callStatuses)[number];
 
 /** JSON text as a script made it (D33); `text` is null where the value is above the size that was asked for. */
 export interface StoredJson {
@@ -49,7 +50,7 @@ export interface RecordedCall {
   path: string;
   parentPath: string;
   position: number;
-  kind: 'job' | 'startWorkflow';
+  kind: RecordKind;
   name: string;
   status: CallStatus;
   args: StoredJson;
@@ -202,7 +203,7 @@ export async function listCalls(
   db: Queryable,
   workspaceId: string,
   executionId: string,
-  { kind, limit, cursor }: { kind?: RecordedCall['kind'] } & PageRequest,
+  { kind, limit, cursor }: { kind?: RecordKind } & PageRequest,
 ): Promise<Page<RecordedCall>> {
   const { rows } = await db.query<CallRow>(
     `select ${callColumns('$5')} from journal

@@ -185,7 +185,7 @@ j as (
     set status = case when j.path = $7 then $4 else 'SUSPEND' end,
         result = case when j.path = $7 then $5 end, error = case when j.path = $7 then $6 end,
         finished_at = case when j.path = $7 then jobcell_now() end,
-        cpu_ms = case when j.path = $7 then $8 end, wall_ms = case when j.path = $7 then $9 end,
+        cpu_ms = case when j.path = $7 then $8::float8 end, wall_ms = case when j.path = $7 then $9::float8 end,
         peak_memory_bytes = case when j.path = $7 then $10::bigint end,
         failing_position = case when j.path = $7 then $11::int end
     from e

@@ -4,7 +4,8 @@ import { channel, type NewExecution, pendingMessage } from './executions.ts';
 import { type Claim, insertLogs, type LogRow, logColumns } from './steps.ts';
 
 /** Kinds of recorded calls (D5). `job` is a body that ran or runs; main is one too. */
-export type RecordKind = 'job' | 'startWorkflow' | 'wait' | 'resolve' | 'resumeWorkflowExecution';
+export const recordKinds = ['job', 'startWorkflow', 'wait', 'resolve', 'resumeWorkflowExecution'] as const;
+export type RecordKind = (typeof recordKinds)[number];
 
 /** A recorded call as it is stored. `args`, `result` and `error` are JSON texts, as the script or the engine made them. */
 export interface JournalRecord {

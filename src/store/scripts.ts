@@ -1,17 +1,14 @@
 import { JobcellError } from '../errors.ts';
+import type { BodyType, ScriptFormat } from '../sandbox/protocol.ts';
 import { decodeCursor, type Page, type PageRequest, pageOf } from './cursor.ts';
 import { type Pool, type Queryable, transaction } from './database.ts';
 
 /** Scripts: a content is stored once per name as a version; revisions say which version a name stood for, from when on (D28). */
 
-/** A job function, or a function of the Function service. */
-export type ScriptType = 'JOB' | 'STANDARD';
-/** How the source is compiled, as in src/sandbox/protocol.ts; found out by the check at upload. */
-export type ScriptFormat = 'module' | 'script';
-
 export interface ScriptName {
   workspaceId: string;
-  type: ScriptType;
+  /** JOB is a job function, STANDARD a function of the Function service. */
+  type: BodyType;
   name: string;
 }
 
@@ -198,7 +195,7 @@ export async function resolveVersion(
 export async function loadScript(
   db: Queryable,
   workspaceId: string,
-  type: ScriptType,
+  type: BodyType,
   name: string,
   version: number,
 ): Promise<{ source: string; sourceMap: string | null; hash: string; format: ScriptFormat } | null> {

@@ -41,17 +41,21 @@ export async function takeOverExpired(db: Queryable): Promise<number> {
        delete from servers where id in (
          select id from servers where expires_at < jobcell_now() order by id for update skip locked)
        returning id),
+     held as (
+       select e.workspace_id, e.id, (
+         select count(*)::int from journal j
+         where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.finished_at is not null) as records
+       from executions e join dead on e.holder = dead.id
+       order by e.workspace_id, e.id for update of e),
      e as (
        update executions e
        -- a canceled or resumed one only waited for its holder's confirmation (D29)
        set status = case when e.status = 'RUNNING' then 'PENDING_RESUME' else e.status end,
            holder = null, fence = e.fence + 1,
-           takeovers = case when r.records > e.takeover_records then 1 else e.takeovers + 1 end,
-           takeover_records = r.records
-       from dead, lateral (
-         select count(*)::int as records from journal j
-         where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.finished_at is not null) r
-       where e.holder = dead.id
+           takeovers = case when held.records > e.takeover_records then 1 else e.takeovers + 1 end,
+           takeover_records = held.records
+       from held
+       where e.workspace_id = held.workspace_id and e.id = held.id
        returning e.workspace_id, e.id),
      j as (
        update journal j set status = 'SUSPEND' from e

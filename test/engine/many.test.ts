@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 /** The server's cells: its child processes. */
 const cells = () =>
-  readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').trim().split(' ').map(Number);
+  readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
 
 test('50 executions at once, each of 4 nested levels, give 50 right results', async () => {
   const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => workspace.start('nested', { n })));
@@ -41,7 +41,7 @@ test('kill -9 of any cell in the middle touches only its own run, which runs the
   for (let kills = 0; kills < 4; kills++) {
     await sleep(150);
     const [victim] = cells();
-    if (victim) process.kill(victim, 'SIGKILL');
+    if (victim !== undefined) process.kill(victim, 'SIGKILL');
   }
   const ended = await Promise.all(ids.map((id) => workspace.finished(id)));
   expect(ended.map(({ status, result, error }) => ({ status, result, error }))).toEqual(
@@ -60,10 +60,17 @@ test('a cell that is killed again and again fails the run with CELL_LOST (D23)',
   await workspace.putWorkflow('sleeper', 'sleeper');
   const id = await workspace.start('sleeper');
   // Kill whatever cell runs it, as often as it is started.
-  for (let run = 1; run <= 4; run++) {
-    await workspace.until(id, (execution) => execution.jobExecutions[0]?.runs === run);
+  let seen = 0;
+  for (;;) {
+    const { status, jobExecutions } = await workspace.until(
+      id,
+      (execution) => execution.status === 'FAILED' || (execution.jobExecutions[0]?.runs ?? 0) > seen,
+    );
+    if (status === 'FAILED') break;
+    seen = jobExecutions[0]!.runs;
     for (const cell of cells()) process.kill(cell, 'SIGKILL');
   }
   const execution = await workspace.finished(id);
   expect(execution).toMatchObject({ status: 'FAILED', error: { code: 'CELL_LOST', kind: 'PLATFORM', at: 'sleeper' } });
+  expect(execution.jobExecutions[0]!.runs).toBe(4);
 });

@@ -6,6 +6,7 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { afterEach, expect, inject, test } from 'vitest';
 import { startEmbeddedPostgres } from '../../src/store/embedded.ts';
+import { endWithThisProcess } from '../support/reaper.ts';
 
 const logger = pino({ level: 'silent' });
 const children = new Set<ChildProcess>();
@@ -37,6 +38,7 @@ async function startElsewhere(dataDir: string, ids: { uid?: number; gid?: number
   const holder = join(import.meta.dirname, 'embedded-holder.ts');
   const child = spawn(process.execPath, [holder, dataDir], { ...ids, cwd: '/', stdio: ['ignore', 'pipe', 'inherit'] });
   children.add(child);
+  endWithThisProcess(child);
   const end = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   void end.then(() => children.delete(child));
   const line = await new Promise<string>((resolve, reject) => {

@@ -41,7 +41,7 @@ export interface JobExecution {
   usage: { peakMemoryBytes: number; memoryLimitBytes: number; cpuMs: number; wallMs: number } | null;
 }
 
-export interface ExecutionError {
+interface ExecutionError {
   name: string;
   message: string;
   stack: string;

@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, inject } from 'vitest';
 import { packageRoot } from '../../src/paths.ts';
 import { createDatabase } from './database.ts';
+import { endWithThisProcess } from './reaper.ts';
 
 export interface ServerOptions {
   /** Connection string; a new database by default. */
@@ -33,11 +34,8 @@ export const nodeBinary = join(packageRoot, 'node_modules', '.bin', 'node');
 export const jobcellScript = join(packageRoot, 'dist', 'jobcell.js');
 
 const startSeconds = 45;
-const alive = new Set<ChildProcess>();
-
-process.on('exit', () => {
-  for (const child of alive) child.kill('SIGKILL');
-});
+/** D30 promises 10; a busy machine gets more. */
+const stopSeconds = 25;
 
 /** Starts a server for this test file; it is stopped after the file's last test at the latest. */
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
@@ -55,9 +53,17 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     ...options.env,
   };
   let running = await launch(env);
+  let killed = false;
   const stop = async (signal: 'SIGTERM' | 'SIGKILL') => {
-    running.child.kill(signal);
-    return running.end;
+    const { child, end, logs } = running;
+    child.kill(signal);
+    const timer = setTimeout(() => child.kill('SIGKILL'), stopSeconds * 1_000);
+    const { code, signal: endedBy } = await end;
+    clearTimeout(timer);
+    if (signal === 'SIGTERM' && endedBy === 'SIGKILL' && !killed) {
+      throw new Error(`The server did not end within ${stopSeconds} s. It wrote:\n${logs()}`);
+    }
+    return code;
   };
   const server: TestServer = {
     get url() {
@@ -71,10 +77,12 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     logs: () => running.logs(),
     stop: () => stop('SIGTERM'),
     kill: async () => {
+      killed = true;
       await stop('SIGKILL');
     },
     restart: async () => {
       await stop('SIGTERM');
+      killed = false;
       running = await launch(env);
     },
   };
@@ -88,24 +96,17 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
 interface RunningServer {
   url: string;
   child: ChildProcess;
-  end: Promise<number | null>;
+  end: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
   logs(): string;
 }
 
 async function launch(env: Record<string, string | undefined>): Promise<RunningServer> {
   const child = spawn(nodeBinary, [jobcellScript, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  alive.add(child);
-  // For the run's teardown, should this worker be killed.
-  const record = join(inject('runFolder'), 'servers', String(child.pid));
-  writeFileSync(record, '');
+  endWithThisProcess(child);
   let output = '';
   let logs = '';
-  const end = new Promise<number | null>((resolve) => {
-    child.once('close', (code) => {
-      alive.delete(child);
-      rmSync(record, { force: true });
-      resolve(code);
-    });
+  const end = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
+    child.once('close', (code, signal) => resolve({ code, signal }));
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     logs += text;
@@ -123,9 +124,9 @@ async function launch(env: Record<string, string | undefined>): Promise<RunningS
       clearTimeout(timer);
       resolve(ready[1]!);
     });
-    void end.then((code) => {
+    void end.then(({ code, signal }) => {
       clearTimeout(timer);
-      fail(`ended with exit code ${code}`);
+      fail(`ended with ${signal ?? `exit code ${code}`}`);
     });
   });
   return { url, child, end, logs: () => logs };

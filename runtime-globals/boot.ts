@@ -1,0 +1,58 @@
+import type { Inward } from '../src/sandbox/boundary.ts';
+import { findMain, start } from './entry.ts';
+import { answer, connect, type HostReference, open } from './host.ts';
+import { defineProperty, hidden, lazy } from './intrinsics.ts';
+import { makeContext } from './tailor/context.ts';
+import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
+import { makeLogger } from './tailor/logger.ts';
+import { makeWorkflow } from './tailor/workflow.ts';
+import { makeConsole } from './web/console.ts';
+import { makePerformance } from './web/performance.ts';
+import { tick, timerGlobals } from './web/timers.ts';
+
+/** Hardens a fresh context and installs the globals. */
+function install(): void {
+  const target = globalThis as Record<string, unknown>;
+  // Memory that isolated-vm does not account, and threads: neither belongs in here (sandbox.md).
+  delete target.WebAssembly;
+  delete target.SharedArrayBuffer;
+  delete target.Atomics;
+  lazy(target, 'console', makeConsole);
+  lazy(target, 'performance', makePerformance);
+  lazy(target, 'tailor', makeTailor);
+  lazy(target, 'TailorErrors', () => TailorErrors);
+  lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
+  for (const [name, value] of Object.entries(timerGlobals)) defineProperty(target, name, hidden(value));
+}
+
+function makeTailor(): object {
+  const tailor = {};
+  lazy(tailor, 'workflow', makeWorkflow);
+  lazy(tailor, 'context', makeContext);
+  lazy(tailor, 'logger', makeLogger);
+  return tailor;
+}
+
+/** What the cell asks of this isolate. The only function that leaves it, and only the cell holds it. */
+function enter(...message: Inward): unknown {
+  switch (message[0]) {
+    case 'open':
+      return open(message[1], message[2], message[3]);
+    case 'start':
+      return start(message[1], message[2] as object | undefined);
+    case 'hasMain':
+      return findMain(message[1] as object | undefined) !== undefined;
+    case 'answer':
+      return answer(message[1], message[2]);
+    case 'tick':
+      return tick();
+  }
+}
+
+/** Taken and deleted by the cell before anything of a script is in here. */
+(globalThis as Record<string, unknown>).jobcellBoot = (host: HostReference) => {
+  delete (globalThis as Record<string, unknown>).jobcellBoot;
+  connect(host);
+  install();
+  return enter;
+};

@@ -1,0 +1,83 @@
+import type { Failure } from '../src/sandbox/boundary.ts';
+import { codedError, codeOf, failingPosition, isMapped } from './errors.ts';
+import { refuse, sendLast } from './host.ts';
+import {
+  defineProperty,
+  hidden,
+  IntrinsicPromise,
+  isPromise,
+  parseJson,
+  promiseThen,
+  stringifyJson,
+} from './intrinsics.ts';
+import { toJson } from './json.ts';
+import { describeThrown } from './text.ts';
+
+type Main = (args: unknown) => unknown;
+
+const missing =
+  'The script has no main: export a function named main, export a default function, or set globalThis.main to a function.';
+
+/** Export `main`, then the default export, then `globalThis.main` (behaviour.md 1). */
+export function findMain(namespace: { main?: unknown; default?: unknown } | undefined): Main | undefined {
+  const candidates = [namespace?.main, namespace?.default, (globalThis as { main?: unknown }).main];
+  for (let i = 0; i < 3; i++) if (typeof candidates[i] === 'function') return candidates[i] as Main;
+  return undefined;
+}
+
+/** Runs `main` and tells the cell how it ended. */
+export function start(argsText: string, namespace: { main?: unknown; default?: unknown } | undefined): void {
+  let outcome: unknown;
+  try {
+    const main = findMain(namespace);
+    if (main === undefined) fail(codedError('INVALID_SCRIPT', missing), false);
+    outcome = main(parseJson(argsText));
+    if (typeof outcome !== 'object' || outcome === null) finish(outcome);
+    // The derived promise is made by the intrinsic Promise, whatever the script did to `constructor`.
+    const promise = isPromise(outcome)
+      ? (outcome as Promise<unknown>)
+      : new IntrinsicPromise((resolve) => {
+          resolve(outcome);
+        });
+    ignoreSpecies(promise);
+    promiseThen(promise, finish, (thrown) => fail(thrown, true));
+  } catch (thrown) {
+    fail(thrown, true);
+  }
+}
+
+function ignoreSpecies(promise: Promise<unknown>): void {
+  try {
+    defineProperty(promise, 'constructor', hidden(undefined));
+  } catch {
+    // A frozen promise: its own class decides, and costs the script's own time.
+  }
+}
+
+function finish(value: unknown): never {
+  refuse('main has ended already.');
+  let result: string;
+  try {
+    result = toJson(value, 'result');
+  } catch (thrown) {
+    fail(thrown, true, 'RESULT_NOT_SERIALIZABLE');
+  }
+  return sendLast(['returned', result]);
+}
+
+function fail(thrown: unknown, threw: boolean, typeErrorCode?: string): never {
+  refuse('main has ended already.');
+  const { name, message, stack } = describeThrown(thrown);
+  const failure = {
+    __proto__: null,
+    name,
+    message,
+    stack,
+    mapped: isMapped(thrown, stack),
+    position: failingPosition(thrown),
+    threw,
+  } as unknown as Failure;
+  const code = codeOf(thrown) ?? (name === 'TypeError' ? typeErrorCode : undefined);
+  if (code !== undefined) failure.code = code;
+  return sendLast(['failed', stringifyJson(failure)]);
+}

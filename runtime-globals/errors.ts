@@ -1,0 +1,83 @@
+import type { ScriptError } from '../src/sandbox/protocol.ts';
+import {
+  append,
+  defineProperty,
+  errorConstructors,
+  getOwnPropertyDescriptor,
+  hidden,
+  IntrinsicError,
+  IntrinsicTypeError,
+  isArray,
+  isError,
+  weakGet,
+  weakSet,
+} from './intrinsics.ts';
+
+/** Where an error that the host gave to the script came from. */
+interface Origin {
+  position: number | null;
+  /** Mapped where it was thrown; as long as the script leaves it alone, it must not be mapped again. */
+  stack: string;
+}
+
+const origins = new WeakMap<object, unknown>();
+
+/** An error of this isolate as the host describes it: the failed job function's own, or one of ours. */
+export function errorFromHost(error: ScriptError, position: number | null): Error {
+  const Constructor = errorConstructors[error.name] ?? IntrinsicError;
+  const made = new Constructor(error.message);
+  defineProperty(made, 'name', hidden(error.name));
+  defineProperty(made, 'stack', hidden(error.stack));
+  if (error.code !== undefined) defineProperty(made, 'code', hidden(error.code));
+  weakSet(origins, made, { position, stack: error.stack } satisfies Origin);
+  return made;
+}
+
+/** An error of ours that a call throws before it leaves the isolate. */
+export function codedError(code: string, message: string): Error {
+  const made = new IntrinsicError(message);
+  defineProperty(made, 'code', hidden(code));
+  weakSet(origins, made, { position: null, stack: '' } satisfies Origin);
+  return made;
+}
+
+export function typeError(message: string): Error {
+  return new IntrinsicTypeError(message);
+}
+
+/** Whether the error's stack is the one the host gave it. */
+export function isMapped(thrown: unknown, stack: string): boolean {
+  if (!isError(thrown)) return false;
+  const origin = weakGet(origins, thrown as object) as Origin | undefined;
+  return origin !== undefined && stack !== '' && origin.stack === stack;
+}
+
+/** Code of an error made by us; a `code` of the script's own error means nothing. */
+export function codeOf(thrown: unknown): string | undefined {
+  if (!isError(thrown) || weakGet(origins, thrown as object) === undefined) return undefined;
+  const code: unknown = getOwnPropertyDescriptor(thrown, 'code')?.value;
+  return typeof code === 'string' ? code : undefined;
+}
+
+/**
+ * The position of the recorded call that an error came from (D9): the error itself, its causes, and the errors of an
+ * AggregateError. Looks at 100 errors at most, since a script can build an endless chain.
+ */
+export function failingPosition(thrown: unknown): number | null {
+  const queue: unknown[] = [];
+  append(queue, thrown);
+  for (let i = 0; i < queue.length && i < 100; i++) {
+    const error = queue[i];
+    if (typeof error !== 'object' || error === null) continue;
+    const origin = weakGet(origins, error) as Origin | undefined;
+    if (origin !== undefined && origin.position !== null) return origin.position;
+    try {
+      const { cause, errors } = error as { cause?: unknown; errors?: unknown };
+      append(queue, cause);
+      if (isArray(errors)) for (let e = 0; e < errors.length && e < 100; e++) append(queue, errors[e] as unknown);
+    } catch {
+      // A getter of the script's that throws hides what is behind it.
+    }
+  }
+  return null;
+}

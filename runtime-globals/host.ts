@@ -1,0 +1,176 @@
+import { limits } from '../src/limits.ts';
+import { answerError, answerUndefined, type Outward } from '../src/sandbox/boundary.ts';
+import type { BodyType, ScriptError } from '../src/sandbox/protocol.ts';
+import { codedError, errorFromHost } from './errors.ts';
+import {
+  IntrinsicMap,
+  IntrinsicPromise,
+  isRangeError,
+  mapDelete,
+  mapGet,
+  mapSet,
+  parseJson,
+  slice,
+} from './intrinsics.ts';
+
+/** The cell's one function, as isolated-vm hands it in. It never leaves this module (rule S3). */
+export interface HostReference {
+  applySync(receiver: undefined, message: Outward): unknown;
+  applySyncPromise(receiver: undefined, message: Outward): unknown;
+  applyIgnored(receiver: undefined, message: Outward): void;
+}
+
+interface Pending {
+  resolve: (value: unknown) => void;
+  reject: (reason: unknown) => void;
+  position: number | null;
+}
+
+let host: HostReference;
+/** Why host calls are refused, while they are. */
+let refusal: string | undefined;
+let bodyType: BodyType = 'JOB';
+let contextText = '{}';
+/** Positions are given at the call, in program order (D5). */
+let nextPosition = 0;
+let nextId = 0;
+let outstanding = 0;
+const pending = new IntrinsicMap<unknown, unknown>();
+
+export function connect(reference: HostReference): void {
+  host = reference;
+}
+
+export function open(type: BodyType, context: string, refuse: string | undefined): void {
+  bodyType = type;
+  contextText = context;
+  refusal = refuse;
+}
+
+/** From here on every host call is refused (D34). */
+export function refuse(reason: string): void {
+  refusal = reason;
+}
+
+export const currentBodyType = () => bodyType;
+export const context = () => parseJson(contextText) as { invoker?: unknown };
+
+/** What a call hands on: its operation, JSON text of its arguments, and JSON text of its payload. */
+export interface Call {
+  op: string;
+  args: string;
+  payload: string | null;
+  recorded: boolean;
+}
+
+function admit(call: Call): number | null {
+  if (refusal !== undefined) throw codedError('CALL_NOT_ALLOWED', `${call.op} is refused: ${refusal}`);
+  return call.recorded ? nextPosition++ : null;
+}
+
+/**
+ * A host call that looks synchronous: the isolate stands still until it is answered. A call that
+ * did not leave, since the script's stack is full, gives its position back (without a call, on that stack): the server
+ * waits for each position. @throws the answer's error.
+ */
+export function callBlocking(call: Call): unknown {
+  const position = admit(call);
+  let text: unknown;
+  try {
+    text = host.applySyncPromise(undefined, ['block', call.op, call.args, call.payload, position]);
+  } catch (error) {
+    if (position !== null) nextPosition = position;
+    throwOrHalt(error);
+  }
+  // A living body is always answered; in one that is being disposed no catch or finally of the script may run (D22).
+  return typeof text === 'string' ? settle(text, position) : halt();
+}
+
+/** A host call that goes on in the background. @throws when it is refused or too many are under way. */
+export function callAsync(call: Call): Promise<unknown> {
+  if (outstanding >= limits.outstandingHostCalls) {
+    throw codedError(
+      'CALL_NOT_ALLOWED',
+      `${call.op}: ${limits.outstandingHostCalls} host calls are under way already; await some of them first.`,
+    );
+  }
+  const position = admit(call);
+  const id = nextId++;
+  let sent = false;
+  try {
+    const promise = new IntrinsicPromise((resolve, reject) => {
+      mapSet(pending, id, { resolve, reject, position } satisfies Pending);
+    });
+    send(['call', call.op, call.args, call.payload, position, id]);
+    sent = true;
+    outstanding++;
+    return promise;
+  } finally {
+    if (!sent && position !== null) nextPosition = position;
+  }
+}
+
+/** A full stack is the script's own affair; anything else says that the isolate is being disposed. */
+function throwOrHalt(error: unknown): never {
+  if (isRangeError(error)) throw error;
+  return halt();
+}
+
+/** The cell's answer to an earlier `callAsync`. */
+export function answer(id: number, text: string): void {
+  const waiting = mapGet(pending, id) as Pending | undefined;
+  if (waiting === undefined) return;
+  mapDelete(pending, id);
+  outstanding--;
+  let value: unknown;
+  try {
+    value = settle(text, waiting.position);
+  } catch (error) {
+    waiting.reject(error);
+    return;
+  }
+  waiting.resolve(value);
+}
+
+function settle(text: string, position: number | null): unknown {
+  const kind = text[0];
+  if (kind === answerUndefined) return undefined;
+  const value = parseJson(slice(text, 1)) as unknown;
+  if (kind === answerError) throw errorFromHost(value as ScriptError, position);
+  return value;
+}
+
+/** Hands a message to the cell and waits until it has it, so that no script can fill the cell's queue. */
+export function send(message: Outward): void {
+  let taken: unknown;
+  try {
+    taken = host.applySync(undefined, message);
+  } catch (error) {
+    throwOrHalt(error);
+  }
+  if (taken !== true) halt();
+}
+
+/** The last message of a body: no code of the script runs after it. */
+export function sendLast(message: Outward): never {
+  try {
+    host.applySyncPromise(undefined, message);
+  } catch {
+    // Falls through to the same end.
+  }
+  return halt();
+}
+
+/** Hands a message over without waiting; its sender bounds how many there are. */
+export function sendIgnored(message: Outward): void {
+  host.applyIgnored(undefined, message);
+}
+
+/**
+ * Stands still until the isolate is disposed. It says so, because V8 loses the interrupt that ends a script when it comes
+ * while the script's thread waits in a host call: the cell disposes an isolate only while it runs.
+ */
+function halt(): never {
+  sendIgnored(['halting']);
+  for (;;);
+}

@@ -1,0 +1,105 @@
+/**
+ * Everything that runtime globals use of the language, captured before a script runs: a script may replace any
+ * intrinsic, and must only harm itself by it. For the same reason code in this folder uses no `for of`, spread, array
+ * destructuring, `push`, `instanceof` or method of a built-in prototype once a script has been evaluated.
+ */
+type Method<Self, Args extends unknown[], Result> = (this: Self, ...args: Args) => Result;
+
+export const { apply, ownKeys } = Reflect;
+const { prototype: objectPrototype } = Object;
+
+function uncurry<Self, Args extends unknown[], Result>(
+  method: Method<Self, Args, Result>,
+): (self: Self, ...args: Args) => Result {
+  return (self, ...args) => apply(method, self, args) as Result;
+}
+
+export const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, create } = Object;
+export const { isArray } = Array;
+export const isFiniteNumber = Number.isFinite;
+export const { parse: parseJson, stringify: stringifyJson } = JSON;
+export const { max, floor, trunc } = Math;
+export const { now } = Date;
+export const toText = String;
+export const toNumber = Number;
+
+export const IntrinsicPromise = Promise;
+export const IntrinsicError = Error;
+export const IntrinsicTypeError = TypeError;
+export const IntrinsicMap = Map;
+/** By name, so that an error from another isolate comes back as what it was. */
+export const errorConstructors = {
+  __proto__: null,
+  Error,
+  EvalError,
+  RangeError,
+  ReferenceError,
+  SyntaxError,
+  TypeError,
+  URIError,
+} as unknown as Record<string, ErrorConstructor | undefined>;
+
+export const promiseThen = uncurry<Promise<unknown>, [(value: unknown) => void, (reason: unknown) => void], unknown>(
+  Promise.prototype.then,
+);
+const hasInChain = uncurry<object, [unknown], boolean>(objectPrototype.isPrototypeOf as never);
+/** Whether the prototype, captured now, is on the value's chain: what `instanceof` says, without asking the script. */
+const inherits = (prototype: object) => (value: unknown) => hasInChain(prototype, value);
+export const isPromise = inherits(Promise.prototype);
+export const isError = inherits(Error.prototype);
+export const isRangeError = inherits(RangeError.prototype);
+export const isMap = inherits(Map.prototype);
+export const isSet = inherits(Set.prototype);
+export const isDate = inherits(Date.prototype);
+export const isRegExp = inherits(RegExp.prototype);
+
+export const slice = uncurry<string, [number, number?], string>(String.prototype.slice);
+export const indexOf = uncurry<string, [string, number?], number>(String.prototype.indexOf);
+export const charCodeAt = uncurry<string, [number], number>(String.prototype.charCodeAt);
+export const toWellFormed = uncurry<string, [], string>(String.prototype.toWellFormed);
+export const repeat = uncurry<string, [number], string>(String.prototype.repeat);
+export const toIsoString = uncurry<Date, [], string>(Date.prototype.toISOString);
+export const regExpSource = uncurry<unknown, [], string>(RegExp.prototype.toString);
+export const symbolText = uncurry<unknown, [], string>(Symbol.prototype.toString);
+export const isEnumerable = uncurry<unknown, [PropertyKey], boolean>(objectPrototype.propertyIsEnumerable as never);
+export const mapForEach = uncurry<unknown, [(value: unknown, key: unknown) => void], void>(
+  Map.prototype.forEach as never,
+);
+export const setForEach = uncurry<unknown, [(value: unknown) => void], void>(Set.prototype.forEach as never);
+
+export const mapGet = uncurry<Map<unknown, unknown>, [unknown], unknown>(Map.prototype.get);
+export const mapSet = uncurry<Map<unknown, unknown>, [unknown, unknown], unknown>(Map.prototype.set);
+export const mapDelete = uncurry<Map<unknown, unknown>, [unknown], boolean>(Map.prototype.delete);
+export const weakGet = uncurry<WeakMap<object, unknown>, [object], unknown>(WeakMap.prototype.get);
+export const weakSet = uncurry<WeakMap<object, unknown>, [object, unknown], unknown>(WeakMap.prototype.set);
+
+/** Appends without a setter of a polluted prototype seeing it. */
+export function append<T>(list: T[], value: T): void {
+  defineProperty(list, list.length, own(value));
+}
+
+/** A descriptor of a plain own property that no polluted `Object.prototype` can complete. */
+export function own(value: unknown): PropertyDescriptor {
+  return { __proto__: null, value, writable: true, enumerable: true, configurable: true } as PropertyDescriptor;
+}
+
+export function hidden(value: unknown): PropertyDescriptor {
+  return { __proto__: null, value, writable: true, enumerable: false, configurable: true } as PropertyDescriptor;
+}
+
+/** Defines a global whose value is made at its first use: what runs at start counts, not the bytes (step-path.md). */
+export function lazy(target: object, name: string, make: () => unknown): void {
+  defineProperty(target, name, {
+    __proto__: null,
+    configurable: true,
+    enumerable: false,
+    get() {
+      const value = make();
+      defineProperty(target, name, hidden(value));
+      return value;
+    },
+    set(value: unknown) {
+      defineProperty(target, name, hidden(value));
+    },
+  } as PropertyDescriptor);
+}

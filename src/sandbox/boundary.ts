@@ -1,0 +1,56 @@
+/**
+ * What crosses between an isolate and its cell: primitives only (rule S3). Shared with runtime-globals.
+ * Every message is the list of arguments of the ONE function of the cell that an isolate's boot code holds.
+ */
+import type { BodyType, LogLevel } from './protocol.ts';
+
+/**
+ * From the isolate to the cell. The answer is true for what is only handed over and a text for what blocks; anything
+ * else tells the isolate to halt.
+ */
+export type Outward =
+  /** A log line, already bounded and storable. `attributes` is JSON text. */
+  | [kind: 'log', level: LogLevel, at: number, message: string, attributes: string | undefined]
+  /** A host call whose answer comes later, by `['answer', id, ...]`. */
+  | [kind: 'call', op: string, args: string, payload: string | null, position: number | null, id: number]
+  /** A host call that blocks the isolate until it is answered. */
+  | [kind: 'block', op: string, args: string, payload: string | null, position: number | null]
+  /** Asks for one `['tick']` after so many milliseconds; replaces an earlier one. */
+  | [kind: 'wake', ms: number]
+  /** `main` returned: the result as JSON text. Answered when the isolate is to halt. */
+  | [kind: 'returned', result: string]
+  /** The body failed: a `Failure` as JSON text; answered likewise. */
+  | [kind: 'failed', failure: string]
+  /** The isolate stands still, running, and can be disposed. */
+  | [kind: 'halting'];
+
+/** From the cell to the isolate. */
+export type Inward =
+  /** Before the script is evaluated: JSON text of what `tailor.context` answers, and why host calls are refused, if they are. */
+  | [kind: 'open', type: BodyType, context: string, refusal: string | undefined]
+  /** Finds `main` and runs it. `namespace` is the module's, undefined for a script. */
+  | [kind: 'start', args: string, namespace: unknown]
+  /** True when the evaluated script has a `main`. */
+  | [kind: 'hasMain', namespace: unknown]
+  /** The answer to `['call', ...]`, in the form that `encodeAnswer` gives it. */
+  | [kind: 'answer', id: number, answer: string]
+  | [kind: 'tick'];
+
+/** How a body failed, as the isolate sees it; bounded and storable (D33). */
+export interface Failure {
+  name: string;
+  message: string;
+  stack: string;
+  code?: string;
+  /** The stack came from another body and is mapped already. */
+  mapped: boolean;
+  /** The recorded call the error came from (D9). */
+  position: number | null;
+  /** The script threw; false when it has no `main`, or its result is too large. */
+  threw: boolean;
+}
+
+/** First character of an answer's text: the rest is JSON text, of the value or of a ScriptError. */
+export const answerValue = 'v';
+export const answerUndefined = 'u';
+export const answerError = 'e';

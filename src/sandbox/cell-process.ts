@@ -1,0 +1,130 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { closeSync, openSync, readSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { FromCell, ToCell } from './wire.ts';
+
+/** How a cell's process ended. */
+export interface CellExit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  /** The end of what it wrote to stderr, for diagnosis and to tell why V8 gave up. */
+  stderr: string;
+}
+
+/** The server's handle on one child process. */
+export interface CellProcess {
+  readonly pid: number;
+  send(message: ToCell): void;
+  /** SIGKILL: the one thing that surely ends a cell. */
+  kill(): void;
+  readonly exit: Promise<CellExit>;
+  readonly alive: boolean;
+  /** Resident memory in bytes, `shared` being what other processes share; zeros once the process is gone. */
+  memory(): { rss: number; own: number };
+}
+
+const stderrKept = 8 * 1024;
+const pageBytes = 4096;
+
+/**
+ * Forks a cell: an empty environment, Node's permission model, no standard streams but a captured stderr.
+ * `packageRoot` holds dist/ and node_modules/, the only folders it may read from.
+ */
+export function forkCell(packageRoot: string, onMessage: (message: FromCell) => void): CellProcess {
+  const readable = [
+    join(packageRoot, 'dist', '/'),
+    join(packageRoot, 'package.json'),
+    join(packageRoot, 'node_modules', 'isolated-vm', '/'),
+    join(packageRoot, 'node_modules', 'node-gyp-build', '/'),
+    // The addon loader asks whether this is a musl system; the memory sample reads /proc/self.
+    '/etc/alpine-release',
+    '/proc/self/',
+  ];
+  const child = fork(join(packageRoot, 'dist', 'cell.js'), [], {
+    cwd: '/',
+    env: {},
+    execPath: process.execPath,
+    execArgv: [
+      '--no-node-snapshot',
+      '--permission',
+      '--allow-addons',
+      ...readable.map((path) => `--allow-fs-read=${path}`),
+      '--no-warnings',
+    ],
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    serialization: 'json',
+  });
+  const { pid = 0 } = child;
+  const exit = Promise.withResolvers<CellExit>();
+  let alive = true;
+  let stderr = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr = (stderr + text).slice(-stderrKept);
+  });
+  child.on('message', (message) => onMessage(message as FromCell));
+  child.on('error', (error) => {
+    stderr = `${stderr}\n${error.message}`;
+    if (pid === 0) gone(null, null);
+  });
+  // 'close' comes after the last message and the last of stderr have been read.
+  child.on('close', gone);
+  const statm = openStatm(pid);
+  preferForOom(pid);
+
+  function gone(code: number | null, signal: NodeJS.Signals | null): void {
+    if (!alive) return;
+    alive = false;
+    statm?.close();
+    exit.resolve({ code, signal, stderr: stderr.trim() });
+  }
+
+  return {
+    pid,
+    send: (message) => sendTo(child, message),
+    kill: () => void child.kill('SIGKILL'),
+    exit: exit.promise,
+    get alive() {
+      return alive;
+    },
+    memory: () => (alive ? (statm?.read() ?? nothing) : nothing),
+  };
+}
+
+const nothing = { rss: 0, own: 0 };
+
+/** A cell that is going down cannot be told anything any more; its exit tells the rest. */
+function sendTo(child: ChildProcess, message: ToCell): void {
+  if (child.connected) child.send(message, () => {});
+}
+
+/** The process's memory figures, kept open: one read each, a few microseconds. */
+function openStatm(pid: number) {
+  let fd: number;
+  try {
+    fd = openSync(`/proc/${pid}/statm`, 'r');
+  } catch {
+    return undefined;
+  }
+  const buffer = Buffer.alloc(128);
+  return {
+    read() {
+      try {
+        const [, resident, shared] = buffer.toString('latin1', 0, readSync(fd, buffer, 0, 128, 0)).split(' ');
+        return { rss: Number(resident) * pageBytes, own: (Number(resident) - Number(shared)) * pageBytes };
+      } catch {
+        // ESRCH: the process has just ended.
+        return nothing;
+      }
+    },
+    close: () => closeSync(fd),
+  };
+}
+
+/** Should the kernel run out of memory, it takes a cell, not the server or the database. */
+function preferForOom(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, '1000');
+  } catch {
+    // Not on Linux, or not ours to change: the kernel then goes by size, which also points at a cell.
+  }
+}

@@ -1,0 +1,249 @@
+import type { Logger } from 'pino';
+import { type BodyRun, startBodyRun } from './body-run.ts';
+import { type CellExit, type CellProcess, forkCell } from './cell-process.ts';
+import { crashError, memoryLimitError } from './limit-errors.ts';
+import { memoryBound } from './memory-bound.ts';
+import type { BodyEnd, BodyRequest, ScriptCheck } from './sandbox.ts';
+import type { CodedError, FromCell } from './wire.ts';
+
+/** V8 dies of these when a script drives it past what it can handle (D23). */
+const scriptDeaths: ReadonlySet<string | null> = new Set(['SIGTRAP', 'SIGABRT', 'SIGILL', 'SIGSEGV', 'SIGBUS']);
+/** What V8 and isolated-vm write when memory was the reason. */
+const memoryDeath = /out of memory|out-of-memory|invalid size error|OOM|Allocation failed|is_heap_oom/;
+/** A cell whose main thread says nothing for so long is stuck. */
+const silenceMs = 5_000;
+/** How long a cell over its memory bound may go on before it is killed from out here. */
+const overBoundMs = 100;
+const resetTimeoutMs = 1_000;
+
+/** One cell: its process, the run in it, and what becomes of the run when the process dies. */
+export interface Cell {
+  readonly pid: number;
+  readonly ready: Promise<void>;
+  readonly exited: Promise<CellExit>;
+  readonly alive: boolean;
+  readonly process: CellProcess;
+  run(request: BodyRequest): Promise<BodyEnd>;
+  check(source: string): Promise<ScriptCheck>;
+  setDeadline(at: number): void;
+  /** Ends every body as `gone`, and every isolate; false when the cell had to be killed for it. */
+  reset(): Promise<boolean>;
+  /** Kills the process and waits until it is gone; bodies end as `gone`. */
+  kill(): Promise<void>;
+  /** The watchdog's look at it. `now` in milliseconds of performance.now(). */
+  watch(now: number): void;
+}
+
+interface Over {
+  error: CodedError;
+  usage: { peakMemoryBytes: number; memoryLimitBytes: number; cpuMs: number; wallMs: number };
+}
+
+export function openCell(packageRoot: string, logger: Logger): Cell {
+  const ready = Promise.withResolvers<void>();
+  // Whoever waits sees the rejection; a cell nobody waits for any more must not end the server.
+  ready.promise.catch(() => {});
+  const bodies: BodyRun[] = [];
+  const over = new Map<number, Over>();
+  const baseRss = new Map<number, number>();
+  let nextBody = 1;
+  let checking: PromiseWithResolvers<ScriptCheck> | undefined;
+  let resetting: PromiseWithResolvers<boolean> | undefined;
+  /** Set when we kill it: the body it is about, and its error; without one nobody's. */
+  let verdict: { body: number; error: CodedError } | 'ours' | undefined;
+  let lastHeard = performance.now();
+  let overBoundSince: number | undefined;
+  let peakRss = 0;
+
+  const process = forkCell(packageRoot, receive);
+  const exited = process.exit.then((exit) => {
+    died(exit);
+    return exit;
+  });
+
+  const bodyOf = (id: number) => bodies.find((body) => body.id === id);
+
+  function receive(message: FromCell): void {
+    lastHeard = performance.now();
+    switch (message.t) {
+      case 'ready':
+        ready.resolve();
+        break;
+      case 'needSource':
+        void deliverSource(message.hash, message.body);
+        break;
+      case 'needSourceMap':
+        void deliverSourceMap(message.body);
+        break;
+      case 'call':
+        bodyOf(message.body)?.call(message);
+        break;
+      case 'logs':
+        bodyOf(message.body)?.logs(message.lines);
+        break;
+      case 'over':
+        passedLimit(message.body, { error: message.error, usage: message.usage }, message.graceMs);
+        break;
+      case 'end':
+        over.delete(message.body);
+        bodyOf(message.body)?.ended(message.end, message.logs, message.usage);
+        break;
+      case 'checked':
+        over.delete(0);
+        checking?.resolve(message.check);
+        break;
+      case 'idle':
+        resetting?.resolve(true);
+        break;
+      case 'beat':
+        break;
+    }
+  }
+
+  async function deliverSource(hash: string, id: number): Promise<void> {
+    const text = await bodyOf(id)
+      ?.request.loadSource()
+      .catch((error: unknown) => {
+        logger.error({ err: error, hash }, 'a script could not be loaded');
+        return null;
+      });
+    process.send({ t: 'source', hash, text: text ?? null });
+  }
+
+  async function deliverSourceMap(id: number): Promise<void> {
+    const text = await bodyOf(id)
+      ?.request.loadSourceMap()
+      .catch((error: unknown) => {
+        logger.warn({ err: error }, 'a source map could not be loaded');
+        return null;
+      });
+    process.send({ t: 'sourceMap', body: id, text: text ?? null });
+  }
+
+  /** The cell is ending an isolate that passed a limit. If it does not manage in time, the whole cell goes. */
+  function passedLimit(id: number, passed: Over, graceMs: number): void {
+    over.set(id, passed);
+    setTimeout(() => {
+      if (over.has(id)) killFor(id, passed.error);
+    }, graceMs);
+  }
+
+  function killFor(id: number, error: CodedError): void {
+    verdict ??= { body: id, error };
+    process.kill();
+  }
+
+  /** Death is an answer (D23): whose failure it is, if anybody's. */
+  function died(exit: CellExit): void {
+    ready.reject(new Error(`A cell ended at its start (${exit.signal ?? exit.code}): ${exit.stderr}`));
+    resetting?.resolve(false);
+    const deepest = bodies.at(-1);
+    if (verdict === undefined && scriptDeaths.has(exit.signal) && deepest !== undefined) {
+      verdict = { body: deepest.id, error: deathError(deepest, exit) };
+    }
+    if (verdict === undefined) logger.error({ ...exit, pid: process.pid }, 'a cell was lost');
+    else if (verdict !== 'ours')
+      logger.info({ pid: process.pid, body: labelOf(verdict.body), code: verdict.error.code }, 'a cell was ended');
+    checking?.resolve(checkDied(exit));
+    for (const body of bodies.toReversed()) {
+      if (verdict !== undefined && verdict !== 'ours' && verdict.body === body.id)
+        body.died(verdict.error, usageOf(body));
+      else body.gone(verdict === undefined);
+    }
+    bodies.length = 0;
+  }
+
+  const labelOf = (id: number) => bodyOf(id)?.request.label;
+
+  function deathError(body: BodyRun, exit: CellExit): CodedError {
+    const passed = over.get(body.id);
+    if (passed !== undefined) return passed.error;
+    const used = peakRss - (baseRss.get(body.id) ?? 0);
+    if (memoryDeath.test(exit.stderr)) return memoryLimitError(body.request.limits, used);
+    return crashError(`it died of ${exit.signal}`);
+  }
+
+  function checkDied(exit: CellExit): ScriptCheck {
+    const error =
+      verdict !== undefined && verdict !== 'ours'
+        ? verdict.error
+        : (over.get(0)?.error ?? crashError(`it died of ${exit.signal}`));
+    return { ok: false, message: `The script could not be evaluated: ${error.message}.`, line: null, column: null };
+  }
+
+  function usageOf(body: BodyRun) {
+    const passed = over.get(body.id);
+    if (passed !== undefined) return passed.usage;
+    const { limits } = body.request;
+    const grown = Math.max(0, peakRss - (baseRss.get(body.id) ?? peakRss));
+    return { peakMemoryBytes: grown, memoryLimitBytes: limits.memoryMb * 1024 * 1024, cpuMs: 0, wallMs: 0 };
+  }
+
+  const cell: Cell = {
+    pid: process.pid,
+    process,
+    ready: ready.promise,
+    exited,
+    get alive() {
+      return process.alive;
+    },
+    async run(request) {
+      if (!process.alive) return { type: 'gone', lost: verdict === undefined, logs: [] };
+      const body = startBodyRun(nextBody++, request, (message) => process.send(message));
+      const { type, script, args, context, limits } = request;
+      baseRss.set(body.id, process.memory().rss);
+      bodies.push(body);
+      lastHeard = performance.now();
+      process.send({ t: 'run', body: body.id, type, script, args, context, limits });
+      const end = await body.done;
+      const index = bodies.indexOf(body);
+      if (index !== -1) bodies.splice(index, 1);
+      baseRss.delete(body.id);
+      return end;
+    },
+    async check(source) {
+      checking = Promise.withResolvers();
+      process.send({ t: 'check', source });
+      if (!process.alive) return checkDied(await exited);
+      const check = await checking.promise;
+      checking = undefined;
+      return check;
+    },
+    setDeadline: (at) => process.send({ t: 'deadline', at }),
+    async reset() {
+      for (const body of bodies.splice(0).reverse()) body.gone(false);
+      over.clear();
+      if (!process.alive) return false;
+      resetting = Promise.withResolvers();
+      process.send({ t: 'reset' });
+      const timer = setTimeout(() => resetting?.resolve(false), resetTimeoutMs);
+      const clean = await resetting.promise;
+      clearTimeout(timer);
+      resetting = undefined;
+      if (!clean) await cell.kill();
+      return clean;
+    },
+    async kill() {
+      verdict ??= 'ours';
+      process.kill();
+      await exited;
+    },
+    watch(now) {
+      const body = bodies.at(-1);
+      if (body === undefined) return;
+      const { rss } = process.memory();
+      peakRss = Math.max(peakRss, rss);
+      if (body.blocked) return;
+      const { limits } = body.request;
+      const grown = rss - (baseRss.get(body.id) ?? rss);
+      if (grown > memoryBound(limits.memoryMb)) {
+        overBoundSince ??= now;
+        if (now - overBoundSince >= overBoundMs) killFor(body.id, memoryLimitError(limits, grown));
+      } else {
+        overBoundSince = undefined;
+      }
+      if (now - lastHeard > silenceMs) killFor(body.id, crashError('it stopped answering'));
+    },
+  };
+  return cell;
+}

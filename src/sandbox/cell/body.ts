@@ -1,0 +1,380 @@
+import type ivm from 'isolated-vm';
+import { limits as platformLimits } from '../../limits.ts';
+import { answerError, answerUndefined, answerValue, type Failure, type Inward, type Outward } from '../boundary.ts';
+import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-errors.ts';
+import type { BodyLimits, BodyType, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
+import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
+import { evaluate, ScriptFailure } from './evaluate.ts';
+import type { BootedIsolate, Isolates } from './isolates.ts';
+import type { CachedScript, Scripts } from './scripts.ts';
+import { cleanStack, describeIsolateError, inlineSourceMap, mapStack, parseSourceMap } from './stack.ts';
+import { type Meter, startMeter } from './usage.ts';
+
+export interface BodyStart {
+  id: number;
+  type: BodyType;
+  script: ScriptSource;
+  args: string;
+  context: string;
+  limits: BodyLimits;
+  /** The script is only evaluated and looked at; every host call is refused with this reason. */
+  checking?: string;
+}
+
+export interface BodyHost {
+  isolates: Isolates;
+  scripts: Scripts;
+  send: (message: FromCell) => void;
+  /** Asks the server for the source map uploaded beside the script. */
+  sourceMap: (body: number) => Promise<string | null>;
+  ended: (body: Body) => void;
+}
+
+/** Log lines wait this long for a call or the end to travel with. */
+const logDelayMs = 20;
+/** How long an isolate that is being ended may take before the server kills the cell. */
+const graceMs = { memory: 100, cpu: 500, wall: 500 };
+/** A thread that is about to tell the cell something learns to halt within this; one that does not is running. */
+const haltMs = 2;
+/** A body that has grown by more than this is disposed at once instead of when there is time. */
+const promptDisposal = 16 * 1024 * 1024;
+
+/** One run of one body: its isolate, its calls, its limits, its end. */
+export class Body {
+  readonly start: BodyStart;
+  readonly #host: BodyHost;
+  #booted: BootedIsolate | undefined;
+  #meter: Meter | undefined;
+  #script: CachedScript | undefined;
+  /** `main` was called. */
+  #started = false;
+  #ended = false;
+  /** Lets the isolate go on while it stands still in a blocking call: with an answer, or with nothing to halt. */
+  #release: ((answer?: string) => void) | undefined;
+  /** Tasks given to the isolate that have not come back; one that blocks for ever comes back when it is disposed. */
+  #tasks = 0;
+  readonly #idle = Promise.withResolvers<void>();
+  #nextCall = 0;
+  /** The unanswered calls: the isolate's id of one that does not block. */
+  readonly #calls = new Map<number, number | 'blocking'>();
+  #wake: NodeJS.Timeout | undefined;
+  #logs: LogLine[] = [];
+  #logTimer: NodeJS.Timeout | undefined;
+
+  constructor(start: BodyStart, host: BodyHost) {
+    this.start = start;
+    this.#host = host;
+  }
+
+  /** Whether its script can be running right now: then the watchdog looks at it. */
+  get live(): boolean {
+    return this.#meter !== undefined && this.#release === undefined && !this.#ended;
+  }
+
+  async run(): Promise<void> {
+    const { start } = this;
+    const booted = this.#host.isolates.take(start.limits.memoryMb);
+    this.#booted = booted;
+    booted.receive = (message) => this.#receive(message);
+    booted.onCatastrophe = (why) => this.#catastrophe(why);
+    try {
+      this.#script = await this.#host.scripts.get(start.script, start.id);
+    } catch {
+      this.#fail({ ...crashError('its text could not be loaded'), code: 'INTERNAL', kind: 'PLATFORM' }, null);
+      return;
+    }
+    if (this.#ended) return;
+    this.#meter = startMeter(booted.isolate, start.limits);
+    booted.enter.applySync(undefined, ['open', start.type, start.context, start.checking]);
+    let namespace: ivm.Reference | undefined;
+    try {
+      namespace = await this.#task(() => evaluate(booted, start.script, this.#script as CachedScript));
+    } catch (error) {
+      this.#evaluationFailed(error);
+      return;
+    }
+    if (start.checking === undefined) {
+      this.#started = true;
+      this.#enter(['start', start.args, namespace?.derefInto()]);
+      return;
+    }
+    const hasMain = await this.#task(() => booted.enter.apply(undefined, ['hasMain', namespace?.derefInto()])).catch(
+      (error: unknown) => {
+        this.#evaluationFailed(error);
+        return undefined;
+      },
+    );
+    if (hasMain !== undefined) this.#end({ type: 'returned', result: String(hasMain) });
+  }
+
+  /** Runs something in the isolate. Unless the isolate is gone, only the body's own end or limits stop it. */
+  async #task<T>(work: () => Promise<T>): Promise<T> {
+    this.#tasks++;
+    try {
+      return await work();
+    } finally {
+      if (--this.#tasks === 0) {
+        if (this.#ended) this.#idle.resolve();
+        else if (this.#started) this.#failIfStuck();
+      }
+    }
+  }
+
+  #enter(message: Inward): void {
+    const { enter } = this.#booted as BootedIsolate;
+    this.#task(() => enter.apply(undefined, message as ivm.Transferable[])).catch((error: unknown) =>
+      this.#taskRejected(error),
+    );
+  }
+
+  /** What a task rejects with is an unhandled rejection of the script's, or tells that the isolate is gone. */
+  #taskRejected(error: unknown): void {
+    if (this.#ended) return;
+    if (this.#booted?.isolate.isDisposed) {
+      this.#memoryLimit();
+      return;
+    }
+    const { name, message, stack } = describeIsolateError(error, sizes);
+    this.#log('error', Date.now(), `Uncaught (in promise) ${stack || `${name}: ${message}`}`.slice(0, sizes.message));
+  }
+
+  #evaluationFailed(error: unknown): void {
+    if (this.#ended) return;
+    if (this.#booted?.isolate.isDisposed) {
+      this.#memoryLimit();
+      return;
+    }
+    const described = describeIsolateError(error instanceof ScriptFailure ? error.cause : error, sizes);
+    const syntax = error instanceof ScriptFailure && error.phase === 'compile';
+    const failure: Failure = { ...described, mapped: false, position: null, threw: !syntax };
+    if (syntax) failure.code = 'INVALID_SCRIPT';
+    this.#scriptFailed(failure);
+  }
+
+  #receive(message: Outward): unknown {
+    if (message[0] === 'halting') {
+      if (!this.#ended) this.#fail(crashError('a host call was interrupted'), null);
+      return this.#disposeNow();
+    }
+    if (this.#ended) return undefined;
+    switch (message[0]) {
+      case 'log':
+        return this.#log(message[1], message[2], message[3], message[4]);
+      case 'call':
+        this.#call(message[1], message[2], message[3], message[4], message[5]);
+        return true;
+      case 'block': {
+        this.#meter?.block();
+        this.#call(message[1], message[2], message[3], message[4], 'blocking');
+        // The server is at work now, so this is the time to get the next isolate ready (step-path.md).
+        this.#host.isolates.disposeRetired();
+        this.#host.isolates.prepareContext();
+        return this.#standStill();
+      }
+      case 'wake':
+        clearTimeout(this.#wake);
+        this.#wake = setTimeout(() => {
+          this.#wake = undefined;
+          this.#enter(['tick']);
+        }, message[1]);
+        return true;
+      case 'returned':
+        this.#end({ type: 'returned', result: message[1] });
+        return this.#standStill();
+      case 'failed':
+        this.#scriptFailed(JSON.parse(message[1]) as Failure);
+        return this.#standStill();
+    }
+  }
+
+  #standStill(): Promise<string | undefined> {
+    const { promise, resolve } = Promise.withResolvers<string | undefined>();
+    this.#release = resolve;
+    return promise;
+  }
+
+  #call(op: string, args: string, payload: string | null, position: number | null, from: number | 'blocking'): void {
+    const call = this.#nextCall++;
+    this.#calls.set(call, from);
+    const blocking = from === 'blocking';
+    const logs = this.#takeLogs();
+    this.#host.send({ t: 'call', body: this.start.id, call, op, args, payload, position, blocking, logs });
+  }
+
+  /** The server's answer to a call. */
+  answer(call: number, answer: HostAnswer): void {
+    const from = this.#calls.get(call);
+    this.#calls.delete(call);
+    if (from === undefined || this.#ended) return;
+    const text = encodeAnswer(answer);
+    if (from === 'blocking') {
+      const release = this.#release;
+      this.#release = undefined;
+      this.#meter?.unblock();
+      release?.(text);
+    } else {
+      this.#enter(['answer', from, text]);
+    }
+  }
+
+  /** The watchdog's look at a live body. */
+  watch(): void {
+    const which = this.#meter?.sample();
+    if (which === undefined || this.#ended) return;
+    const usage = (this.#meter as Meter).usage();
+    this.#over(passedLimit(which, this.start.limits, usage), graceMs[which]);
+  }
+
+  #memoryLimit(): void {
+    const used = this.#meter?.usage().peakMemoryBytes ?? 0;
+    this.#fail(memoryLimitError(this.start.limits, used), null);
+  }
+
+  #catastrophe(why: string): void {
+    if (this.#ended) return;
+    const used = this.#meter?.usage().peakMemoryBytes ?? 0;
+    const outOfMemory = /out-of-memory/.test(why);
+    this.#over(outOfMemory ? memoryLimitError(this.start.limits, used) : crashError(why), 0);
+  }
+
+  /** Ends the isolate by force; its end is only told once no thread is in it any more. */
+  #over(error: CodedError, grace: number): void {
+    const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
+    this.#host.send({ t: 'over', body: this.start.id, error, usage, graceMs: grace });
+    this.stop().then(() => this.#tell({ type: 'failed', error, failingPosition: null }));
+  }
+
+  /** Ends the body without a word. Resolves once no thread is in its isolate any more. */
+  stop(): Promise<void> {
+    this.#ended = true;
+    clearTimeout(this.#wake);
+    this.#dispose();
+    if (this.#tasks === 0) this.#idle.resolve();
+    return this.#idle.promise;
+  }
+
+  /**
+   * Disposes the isolate while its thread runs or is out of it, never while it waits in a host call: V8 would lose the
+   * interrupt. A thread that waits is told to halt, and says when it runs.
+   */
+  #dispose(): void {
+    const release = this.#release;
+    this.#release = undefined;
+    if (release !== undefined) release();
+    else if (this.#tasks === 0) this.#disposeNow();
+    else setTimeout(() => this.#disposeNow(), haltMs);
+  }
+
+  #disposeNow(): void {
+    const isolate = this.#booted?.isolate;
+    if (isolate !== undefined && !isolate.isDisposed) isolate.dispose();
+  }
+
+  /** `main` waits for something that can never come: without this it would wait for its wall limit. */
+  #failIfStuck(): void {
+    if (this.#release !== undefined || this.#calls.size > 0 || this.#wake !== undefined) return;
+    if (this.#booted?.isolate.isDisposed) {
+      this.#memoryLimit();
+      return;
+    }
+    const message =
+      'main waits for a promise that can never settle: no host call and no timer is pending. Resolve it, or return.';
+    this.#fail({ name: 'Error', message, stack: '', kind: 'USER_RUNTIME' }, null);
+  }
+
+  /** The isolate says, or isolated-vm said for it, how it failed. */
+  #scriptFailed(failure: Failure): void {
+    // An allocation that the memory limit refused, and that the script did not catch.
+    if (failure.threw && failure.name === 'RangeError' && failure.message === 'Array buffer allocation failed') {
+      this.#meter?.sample();
+      this.#memoryLimit();
+      return;
+    }
+    const stack = cleanStack(failure.stack);
+    const error: CodedError = {
+      name: failure.name,
+      message: failure.message,
+      stack,
+      kind: kindOf(failure.code),
+    };
+    if (failure.code !== undefined) error.code = failure.code;
+    if (failure.mapped || this.start.checking !== undefined || !stack.includes(this.start.script.fileName)) {
+      this.#fail(error, failure.position);
+      return;
+    }
+    this.#finish();
+    this.#mapped(stack).then((mapped) => {
+      this.#tell({ type: 'failed', error: { ...error, stack: mapped }, failingPosition: failure.position });
+    });
+  }
+
+  async #mapped(stack: string): Promise<string> {
+    const { script, id } = this.start;
+    const text = inlineSourceMap(this.#script?.text ?? '') ?? (await this.#host.sourceMap(id));
+    const map = parseSourceMap(text);
+    return map === null ? stack : mapStack(stack, script.fileName, map);
+  }
+
+  #fail(error: CodedError, failingPosition: number | null): void {
+    this.#end({ type: 'failed', error, failingPosition });
+  }
+
+  #end(end: CellBodyEnd): void {
+    if (this.#ended) return;
+    this.#finish();
+    this.#tell(end);
+  }
+
+  /** Takes the last measure; from here on nothing the isolate says counts. */
+  #finish(): void {
+    this.#ended = true;
+    clearTimeout(this.#wake);
+    const meter = this.#meter;
+    if (meter === undefined) return;
+    meter.sample();
+    meter.block();
+  }
+
+  /** Sends the end, then gets rid of the isolate and makes the next one while the server is at work. */
+  #tell(end: CellBodyEnd): void {
+    const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
+    this.#host.send({ t: 'end', body: this.start.id, end, logs: this.#takeLogs(), usage });
+    const { isolates } = this.#host;
+    isolates.retire(() => this.#dispose());
+    if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
+    this.#host.ended(this);
+    isolates.prepareIsolate();
+  }
+
+  #log(level: LogLine['level'], at: number, message: string, attributes?: string): void {
+    const line: LogLine = { at, level, message };
+    if (attributes !== undefined) line.attributes = attributes;
+    this.#logs.push(line);
+    this.#logTimer ??= setTimeout(() => {
+      const lines = this.#takeLogs();
+      if (lines.length > 0) this.#host.send({ t: 'logs', body: this.start.id, lines });
+    }, logDelayMs);
+  }
+
+  #takeLogs(): LogLine[] {
+    clearTimeout(this.#logTimer);
+    this.#logTimer = undefined;
+    const lines = this.#logs;
+    this.#logs = [];
+    return lines;
+  }
+}
+
+const sizes = { message: platformLimits.errorMessageBytes, stack: platformLimits.errorStackBytes };
+
+function encodeAnswer(answer: HostAnswer): string {
+  if ('error' in answer) return answerError + JSON.stringify(answer.error);
+  return answer.value === undefined ? answerUndefined : answerValue + answer.value;
+}
+
+const noUsage = (limits: BodyLimits) => ({
+  peakMemoryBytes: 0,
+  memoryLimitBytes: limits.memoryMb * 1024 * 1024,
+  cpuMs: 0,
+  wallMs: 0,
+});

@@ -1,0 +1,172 @@
+/**
+ * The cell: a child process of the server that runs one run at a time (rule S2). It starts with an empty environment
+ * under Node's permission model, gives up root, and kills itself when its channel closes or its lease ends (D4).
+ */
+import { setPriority } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { limits } from '../../limits.ts';
+import { type FromCell, monotonicMs, type ToCell } from '../wire.ts';
+import { Body, type BodyHost, type BodyStart } from './body.ts';
+import { checkedFileName, checkRefusal, checkResult, formatOf } from './check.ts';
+import { openIsolates } from './isolates.ts';
+import { openScripts } from './scripts.ts';
+
+const nobody = 65_534;
+/** sandbox.md, The design, 6. */
+const watchMs = 8;
+const beatMs = 250;
+
+const die = () => process.kill(process.pid, 'SIGKILL');
+const send = (message: FromCell) => {
+  process.send?.(message, undefined, {}, (error) => {
+    if (error) die();
+  });
+};
+
+const isolates = openIsolates(join(dirname(fileURLToPath(import.meta.url)), 'runtime-globals.js'));
+const scripts = openScripts((hash, body) => send({ t: 'needSource', hash, body }));
+/** The stack of bodies, outermost first: only the last one can be running. */
+let bodies: Body[] = [];
+const maps = new Map<number, (text: string | null) => void>();
+let watchdog: NodeJS.Timeout | undefined;
+let lastBeat = 0;
+let deadline: NodeJS.Timeout | undefined;
+
+const host: BodyHost = {
+  isolates,
+  scripts,
+  send,
+  sourceMap(body) {
+    const { promise, resolve } = Promise.withResolvers<string | null>();
+    maps.set(body, resolve);
+    send({ t: 'needSourceMap', body });
+    return promise;
+  },
+  ended(body) {
+    bodies = bodies.filter((other) => other !== body);
+    if (bodies.length === 0) stopWatching();
+  },
+};
+
+function watch(): void {
+  for (const body of bodies) if (body.live) body.watch();
+  const now = performance.now();
+  if (now - lastBeat < beatMs) return;
+  lastBeat = now;
+  send({ t: 'beat' });
+}
+
+function stopWatching(): void {
+  clearInterval(watchdog);
+  watchdog = undefined;
+}
+
+function run(start: BodyStart, bodyHost: BodyHost = host): void {
+  const body = new Body(start, bodyHost);
+  bodies.push(body);
+  watchdog ??= setInterval(watch, watchMs);
+  body.run().catch(fatal);
+}
+
+/** Checks a script for upload: evaluates it, with every host call refused. */
+function check(source: string): void {
+  const format = formatOf(source);
+  if (typeof format !== 'string') {
+    send({ t: 'checked', check: format });
+    return;
+  }
+  const answer = (message: FromCell) => {
+    if (message.t === 'end') send({ t: 'checked', check: checkResult(format, message.end) });
+    else if (message.t === 'over') send(message);
+  };
+  run(
+    {
+      id: 0,
+      type: 'JOB',
+      script: { hash: '', format, fileName: checkedFileName },
+      args: '{}',
+      context: '{}',
+      limits: { memoryMb: limits.jobFunctionMemoryMb, cpuMs: limits.uploadCpuMs, wallMs: checkWallMs },
+      checking: checkRefusal,
+    },
+    {
+      ...host,
+      scripts: { ...scripts, get: () => Promise.resolve({ text: source, cachedData: undefined }) },
+      send: answer,
+    },
+  );
+}
+
+/** A check waits for nothing, so wall time only passes this when the machine is busy. */
+const checkWallMs = 20_000;
+
+async function reset(): Promise<void> {
+  const all = bodies;
+  bodies = [];
+  stopWatching();
+  maps.clear();
+  // The deepest first: its parents stand still until it is gone.
+  await Promise.all(all.reverse().map((body) => body.stop()));
+  isolates.disposeRetired();
+  isolates.prepareContext();
+  send({ t: 'idle' });
+}
+
+function setDeadline(at: number): void {
+  clearTimeout(deadline);
+  const left = at - monotonicMs();
+  if (left <= 0) die();
+  deadline = setTimeout(() => setDeadline(at), Math.min(left, 2 ** 31 - 1));
+}
+
+/** An error of the cell's own: no state of it can be trusted any more. */
+function fatal(error: unknown): never {
+  process.stderr.write(`${error instanceof Error ? error.stack : error}\n`);
+  process.kill(process.pid, 'SIGKILL');
+  throw error;
+}
+
+const bodyOf = (id: number) => bodies.find((body) => body.start.id === id);
+
+process.on('disconnect', die);
+process.on('message', (message: ToCell) => {
+  switch (message.t) {
+    case 'deadline':
+      return setDeadline(message.at);
+    case 'run': {
+      const { body: id, type, script, args, context, limits: bodyLimits } = message;
+      return run({ id, type, script, args, context, limits: bodyLimits });
+    }
+    case 'source':
+      return scripts.deliver(message.hash, message.text);
+    case 'sourceMap': {
+      const resolve = maps.get(message.body);
+      maps.delete(message.body);
+      return resolve?.(message.text);
+    }
+    case 'answer':
+      return bodyOf(message.body)?.answer(message.call, message.answer);
+    case 'reset':
+      return void reset().catch(fatal);
+    case 'check':
+      return check(message.source);
+  }
+});
+
+/** Everything is loaded by now, so nothing that another user could not read is needed any more. */
+function dropPrivileges(): void {
+  if (process.getuid?.() !== 0) return;
+  process.setgroups?.([]);
+  process.setgid?.(nobody);
+  process.setuid?.(nobody);
+}
+
+// The first isolate makes the code cache; the second is the spare, which then starts from it.
+isolates.prepareContext();
+isolates.take(limits.jobFunctionMemoryMb).isolate.dispose();
+isolates.prepareContext();
+dropPrivileges();
+// The server and the database come first (step-path.md).
+setPriority(5);
+send({ t: 'ready' });

@@ -1,0 +1,55 @@
+import { openPool, type PoolOptions } from './pool.ts';
+import type { CellLease, Sandbox } from './sandbox.ts';
+import { monotonicMs } from './wire.ts';
+
+/** How long an upload waits for a cell to be checked in. */
+const checkWaitMs = 10_000;
+
+export function createSandbox(options: PoolOptions): Sandbox {
+  const pool = openPool(options);
+
+  async function acquire({ workspaceId, waitMs, signal }: Parameters<Sandbox['acquire']>[0]): Promise<CellLease> {
+    const cell = await pool.acquire(workspaceId, waitMs, signal);
+    let clean = true;
+    let released: Promise<void> | undefined;
+    return {
+      pid: cell.pid,
+      async run(body) {
+        const end = await cell.run(body);
+        if (end.type === 'failed' && end.error.code !== undefined && end.error.kind === 'USER_NON_RUNTIME')
+          clean = false;
+        return end;
+      },
+      async drop() {
+        if (!(await cell.reset())) clean = false;
+      },
+      release() {
+        released ??= pool.release(cell, workspaceId, clean);
+        return released;
+      },
+    };
+  }
+
+  return {
+    async start() {
+      await pool.start();
+      const check = await checkIn('', 'export const main = () => 1;');
+      if (!check.ok) throw new Error(`The sandbox cannot run a script: ${check.message}`);
+    },
+    stop: pool.stop,
+    free: pool.free,
+    onFree: pool.onFree,
+    acquire,
+    check: (source, workspaceId = '') => checkIn(workspaceId, source),
+    extendDeadline: (msFromNow) => pool.setDeadline(monotonicMs() + msFromNow),
+  };
+
+  async function checkIn(workspaceId: string, source: string) {
+    const cell = await pool.acquire(workspaceId, checkWaitMs, undefined);
+    try {
+      return await cell.check(source);
+    } finally {
+      await pool.release(cell, workspaceId, workspaceId !== '');
+    }
+  }
+}

@@ -1,0 +1,227 @@
+import type { Logger } from 'pino';
+import { JobcellError } from '../errors.ts';
+import { type Cell, openCell } from './cell.ts';
+import { monotonicMs } from './wire.ts';
+
+export interface PoolOptions {
+  /** Most cells at once. */
+  cells: number;
+  /** Cells kept warm while idle. */
+  prewarmed: number;
+  /** New runs wait while all cells together hold more than this of their own. */
+  memoryMb: number;
+  /** Holds dist/ and node_modules/. */
+  packageRoot: string;
+  logger: Logger;
+}
+
+interface Waiter {
+  workspaceId: string;
+  resolve: (cell: Cell) => void;
+}
+
+/** A cell nobody uses, and the workspace it may be used again for; null for a fresh one. */
+interface IdleCell {
+  cell: Cell;
+  workspaceId: string | null;
+  since: number;
+}
+
+export interface Pool {
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  free(): number;
+  onFree(callback: () => void): void;
+  acquire(workspaceId: string, waitMs: number | undefined, signal: AbortSignal | undefined): Promise<Cell>;
+  /** Gives a cell back; `reusable` after a clean end. Resolves once its run is confirmed gone. */
+  release(cell: Cell, workspaceId: string, reusable: boolean): Promise<void>;
+  setDeadline(at: number): void;
+}
+
+/** A cell with more memory of its own than this is not used again: a fresh one starts at about 15 MB. */
+const reusableOwnBytes = 96 * 1024 * 1024;
+/** An idle cell that only one workspace may use goes after so long. */
+const idleMs = 30_000;
+const watchMs = 25;
+const housekeepingMs = 1_000;
+
+export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: PoolOptions): Pool {
+  const all = new Set<Cell>();
+  const busy = new Set<Cell>();
+  let idle: IdleCell[] = [];
+  let starting = 0;
+  const waiters: Waiter[] = [];
+  const freeCallbacks: (() => void)[] = [];
+  let deadlineAt: number | undefined;
+  let stopped = false;
+  let overBudget = false;
+  let watchdog: NodeJS.Timeout | undefined;
+  let housekeeper: NodeJS.Timeout | undefined;
+  let lastWatch = 0;
+  let startFailed = false;
+  let hadFree = true;
+
+  /** Past the lease every cell kills itself (D4), so none is handed out or started until it is pushed on. */
+  const lapsed = () => deadlineAt !== undefined && monotonicMs() >= deadlineAt;
+  const free = () => (overBudget || lapsed() ? 0 : Math.max(0, cells - busy.size - waiters.length));
+
+  async function fork(): Promise<void> {
+    starting++;
+    const cell = openCell(packageRoot, logger);
+    all.add(cell);
+    cell.exited.then((exit) => {
+      all.delete(cell);
+      idle = idle.filter((entry) => entry.cell !== cell);
+      if (!stopped && exit.stderr !== '')
+        logger.debug({ pid: cell.pid, stderr: exit.stderr }, 'a cell wrote to stderr');
+      serve();
+    });
+    try {
+      await cell.ready;
+      if (deadlineAt !== undefined) cell.setDeadline(deadlineAt);
+      idle.push({ cell, workspaceId: null, since: performance.now() });
+    } catch (error) {
+      startFailed = true;
+      if (!stopped) logger.error({ err: error }, 'a cell did not start');
+      throw error;
+    } finally {
+      starting--;
+    }
+  }
+
+  /** Serves waiters from idle cells, and forks or makes room for the ones left over and for the warm reserve. */
+  function serve(): void {
+    if (stopped || lapsed()) return;
+    while (!overBudget) {
+      const index = waiters.findIndex((waiter) => pick(waiter.workspaceId) !== undefined);
+      if (index === -1) break;
+      const [waiter] = waiters.splice(index, 1) as [Waiter];
+      const entry = pick(waiter.workspaceId) as IdleCell;
+      idle.splice(idle.indexOf(entry), 1);
+      busy.add(entry.cell);
+      watchdog ??= setInterval(watch, watchMs);
+      waiter.resolve(entry.cell);
+    }
+    const fresh = idle.filter((entry) => entry.workspaceId === null).length + starting;
+    const wanted = (overBudget ? 0 : waiters.length) + Math.min(prewarmed, cells - busy.size);
+    for (let missing = wanted - fresh; missing > 0; missing--) {
+      // After a failed start only the housekeeper tries again, once a second.
+      if (startFailed) break;
+      if (all.size >= cells) {
+        evictForeign();
+        break;
+      }
+      fork().then(serve, () => {});
+    }
+    const hasFree = free() > 0;
+    const became = hasFree && !hadFree;
+    hadFree = hasFree;
+    if (became) for (const callback of freeCallbacks) callback();
+  }
+
+  function pick(workspaceId: string): IdleCell | undefined {
+    return (
+      idle.findLast((entry) => entry.workspaceId === workspaceId && entry.cell.alive) ??
+      idle.find((entry) => entry.workspaceId === null && entry.cell.alive)
+    );
+  }
+
+  /** Kills the idle cell that has waited longest for its workspace, but only while somebody waits for a cell. */
+  function evictForeign(): void {
+    const entry = idle.find((candidate) => candidate.workspaceId !== null);
+    if (waiters.length === 0 || entry === undefined) return;
+    idle.splice(idle.indexOf(entry), 1);
+    // Its place is free once it is gone; `exited` serves again.
+    void entry.cell.kill();
+  }
+
+  function watch(): void {
+    const now = performance.now();
+    // When this process itself stood still, messages of the cells are still on their way: ask again next time.
+    const late = now - lastWatch > 20 * watchMs && lastWatch !== 0;
+    lastWatch = now;
+    for (const cell of busy) cell.watch(late ? 0 : now);
+  }
+
+  function housekeep(): void {
+    const now = performance.now();
+    const old = idle.filter((entry) => entry.workspaceId !== null && now - entry.since > idleMs);
+    for (const { cell } of old) {
+      idle = idle.filter((entry) => entry.cell !== cell);
+      void cell.kill();
+    }
+    let own = 0;
+    for (const cell of all) own += cell.process.memory().own;
+    const wasOver = overBudget;
+    overBudget = own > memoryMb * 1024 * 1024;
+    if (overBudget && !wasOver) logger.warn({ own, memoryMb }, 'the cells are over their memory budget: new runs wait');
+    startFailed = false;
+    serve();
+  }
+
+  return {
+    async start() {
+      housekeeper = setInterval(housekeep, housekeepingMs);
+      housekeeper.unref();
+      const first = fork();
+      first.then(serve, () => {});
+      await first;
+    },
+    async stop() {
+      stopped = true;
+      clearInterval(watchdog);
+      clearInterval(housekeeper);
+      await Promise.all([...all].map((cell) => cell.kill()));
+    },
+    free,
+    onFree(callback) {
+      freeCallbacks.push(callback);
+    },
+    acquire(workspaceId, waitMs, signal) {
+      const { promise, resolve, reject } = Promise.withResolvers<Cell>();
+      signal?.throwIfAborted();
+      const waiter: Waiter = { workspaceId, resolve };
+      const giveUp = (reason: unknown) => {
+        const index = waiters.indexOf(waiter);
+        if (index === -1) return;
+        waiters.splice(index, 1);
+        reject(reason);
+      };
+      const timer =
+        waitMs === undefined
+          ? undefined
+          : setTimeout(() => {
+              giveUp(new JobcellError('OVERLOADED', `No cell became free within ${waitMs} ms; try again later.`));
+            }, waitMs);
+      const aborted = () => giveUp(signal?.reason);
+      signal?.addEventListener('abort', aborted, { once: true });
+      waiters.push(waiter);
+      serve();
+      return promise.finally(() => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', aborted);
+      });
+    },
+    async release(cell, workspaceId, reusable) {
+      const clean = reusable && !stopped && (await cell.reset());
+      if (clean && !stopped && cell.process.memory().own <= reusableOwnBytes) {
+        busy.delete(cell);
+        idle.push({ cell, workspaceId, since: performance.now() });
+      } else {
+        await cell.kill();
+        busy.delete(cell);
+      }
+      if (busy.size === 0) {
+        clearInterval(watchdog);
+        watchdog = undefined;
+        lastWatch = 0;
+      }
+      serve();
+    },
+    setDeadline(at) {
+      deadlineAt = at;
+      for (const cell of all) cell.setDeadline(at);
+      serve();
+    },
+  };
+}
