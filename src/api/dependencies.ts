@@ -21,6 +21,17 @@ interface Executions {
    * Waits until the execution is in a final status: true when it is; false when `ms` have passed or the signal aborted.
    */
   waitForFinal(workspaceId: string, executionId: string, ms: number, signal: AbortSignal): Promise<boolean>;
+  /** @throws JobcellError NOT_FOUND; CONFLICT unless FAILED, PENDING_RETRY or CANCELED; BAD_REQUEST for an unknown `from`. */
+  resume(request: {
+    workspaceId: string;
+    executionId: string;
+    code: 'latest' | 'pinned';
+    from: string | undefined;
+  }): Promise<void>;
+  /** @throws JobcellError NOT_FOUND; CONFLICT when SUCCESS or FAILED. */
+  cancel(workspaceId: string, executionId: string): Promise<void>;
+  /** `result` is JSON text. @throws JobcellError NOT_WAITING, ALREADY_RESOLVED */
+  resolveWait(wait: { workspaceId: string; executionId: string; key: string }, result: string): Promise<void>;
 }
 
 export interface ApiDependencies {

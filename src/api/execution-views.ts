@@ -12,6 +12,7 @@ import {
   type StoredJson,
 } from '../store/execution-reads.ts';
 import { recordKinds } from '../store/journal.ts';
+import { currentWait } from '../store/waits.ts';
 import type { Workspace } from '../store/workspaces.ts';
 import type { RawJson } from './json.ts';
 import {
@@ -83,6 +84,11 @@ export const journalRecordSchema = jobExecution(embeddedJson)
   })
   .meta({ id: 'JournalRecord' });
 
+const waitingForSchema = z.discriminatedUnion('reason', [
+  z.object({ reason: z.literal('SIGNAL'), key: z.string(), payload: embeddedJson }),
+  z.object({ reason: z.literal('RETRY'), retryAfter: timestamp }),
+]);
+
 export const executionSchema = executionSummarySchema
   .extend({
     args: embeddedJson,
@@ -95,7 +101,7 @@ export const executionSchema = executionSummarySchema
       .string()
       .nullable()
       .describe('Where there are more: the `cursor` for .../job-executions that goes on behind these'),
-    waitingFor: z.null(),
+    waitingFor: waitingForSchema.nullable().describe('Why it does not go on by itself right now'),
   })
   .meta({ id: 'Execution' });
 
@@ -187,6 +193,19 @@ export async function readExecution(
     stack: execution.stack.map((path) => namesOf(path).at(-1)!),
     jobExecutions: steps.items.map(toJobExecutionView),
     jobExecutionsCursor: steps.nextCursor,
-    waitingFor: null,
+    waitingFor: await waitingFor(db, workspace, execution),
   };
+}
+
+async function waitingFor(
+  db: Queryable,
+  workspace: Workspace,
+  { id, status, retryAfter }: ExecutionSummary,
+): Promise<z.infer<typeof waitingForSchema> | null> {
+  if (status === 'PENDING_RETRY' && retryAfter !== null)
+    return { reason: 'RETRY', retryAfter: toTimestamp(retryAfter) };
+  if (status !== 'WAITING') return null;
+  const wait = await currentWait(db, workspace.id, id);
+  // Resolved between the two reads.
+  return wait && { reason: 'SIGNAL', key: wait.key, payload: toEmbeddedJson(wait.payload) };
 }

@@ -14,6 +14,7 @@ import { limits } from '../limits.ts';
 import { createAccess } from './access.ts';
 import { parseJson } from './body.ts';
 import type { ApiContext, ApiDependencies } from './dependencies.ts';
+import { executionCommandRoutes } from './execution-commands.ts';
 import { executionRoutes } from './executions.ts';
 import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
@@ -70,7 +71,14 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   app.register(healthRoutes(context));
   app.register(openApiRoute);
   app.register(workspaceRoutes(context, access), { prefix: '/v1/workspaces' });
-  for (const routes of [tokenRoutes, jobFunctionRoutes, workflowRoutes, startRoutes, executionRoutes]) {
+  for (const routes of [
+    tokenRoutes,
+    jobFunctionRoutes,
+    workflowRoutes,
+    startRoutes,
+    executionRoutes,
+    executionCommandRoutes,
+  ]) {
     app.register(routes(context, access), { prefix: '/v1/workspaces/:workspace' });
   }
   return app;

@@ -1,14 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { JobcellError } from '../errors.ts';
 import { limits } from '../limits.ts';
 import type { Workspace } from '../store/workspaces.ts';
 import { type Access, workspaceOf } from './access.ts';
 import type { ApiContext } from './dependencies.ts';
 import { executionSchema, readExecution } from './execution-views.ts';
-import { problems, tooLarge } from './problem.ts';
+import { problems } from './problem.ts';
 import { resourceName, workspaceParams } from './schemas.ts';
+import { valueText, valueTooLarge } from './value-text.ts';
 
 /** behaviour.md 2, `tailor.context.getInvoker()`; the workspace is the one of the path. */
 const invokerSchema = z.strictObject({
@@ -58,7 +58,7 @@ export const startRoutes =
       '/workflows/:name/start',
       {
         bodyLimit: limits.startBodyBytes,
-        config: { tooLarge: argumentsTooLarge },
+        config: { tooLarge: valueTooLarge('args') },
         schema: {
           tags: ['Executions'],
           operationId: 'startWorkflow',
@@ -80,7 +80,7 @@ export const startRoutes =
         const { executionId } = await engine.start({
           workspaceId: workspace.id,
           workflow: request.params.name,
-          args: argumentsText(args),
+          args: valueText('args', args ?? {}),
           invoker: invoker === null ? null : invokerText(invoker, workspace),
           replay,
           idempotencyKey: request.headers['idempotency-key'],
@@ -97,28 +97,6 @@ export const startRoutes =
       },
     );
   };
-
-const argumentsTooLarge = () => tooLarge('`args`', limits.payloadBytes);
-
-/**
- * Arguments as they are stored. JSON.stringify writes U+0000 and lone surrogates as escapes, which a text column takes.
- * @throws JobcellError PAYLOAD_TOO_LARGE, or BAD_REQUEST when the nesting is too deep to be written.
- */
-function argumentsText(args: unknown): string {
-  let text: string;
-  try {
-    text = JSON.stringify(args ?? {});
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    const message = 'is nested too deeply';
-    throw new JobcellError('BAD_REQUEST', `The body is not valid: \`args\` ${message}.`, {
-      errors: [{ path: 'args', message }],
-      cause: error,
-    });
-  }
-  if (Buffer.byteLength(text) > limits.payloadBytes) throw argumentsTooLarge();
-  return text;
-}
 
 const invokerText = ({ id, type, attributes, attributeMap }: z.infer<typeof invokerSchema>, workspace: Workspace) =>
   JSON.stringify({ id, type, workspaceId: workspace.id, attributes, attributeMap });

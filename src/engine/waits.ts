@@ -1,5 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import { JobcellError } from '../errors.ts';
+import type { ScriptError } from '../sandbox/protocol.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import { isUuid } from '../store/cursor.ts';
 import type { Pool } from '../store/database.ts';
@@ -46,6 +47,12 @@ export const beginResolve: CarryOut = async (tree, body, call) => {
 export const commitResolve: CarryOut = async (tree, body, call, options) => {
   const target = targetOf(tree, call);
   if (!target) return tree.refuseCall(body, call, badKey(body, 'resolve', call.name));
+  if (isScriptError(options.error)) {
+    // The script's callback threw: nothing is resolved, and a replay gets the same error.
+    const { name, message, stack } = options.error;
+    const failure = { name, message, stack, kind: 'USER_RUNTIME' as const, code: 'SCRIPT_ERROR', at: body.stackedName };
+    return tree.refuseCall(body, call, failure);
+  }
   const record = finishedRecord(body, call);
   const finished = { ...tree.run.execution, ...record, ...call, id: uuidv7(), logs: tree.log.take() };
   const result = typeof options.result === 'string' ? options.result : 'null';
@@ -61,6 +68,10 @@ function targetOf(tree: Tree, call: MadeCall) {
   const { executionId } = JSON.parse(call.args) as { executionId?: unknown };
   if (typeof executionId !== 'string' || !isUuid(executionId) || !waitKeyPattern.test(call.name)) return null;
   return { workspaceId: tree.run.execution.workspaceId, executionId, key: call.name };
+}
+
+function isScriptError(value: unknown): value is ScriptError {
+  return typeof value === 'object' && value !== null && 'message' in value && 'name' in value && 'stack' in value;
 }
 
 function refuseResolve(tree: Tree, body: Body, call: MadeCall, executionId: string, found: WaitState) {

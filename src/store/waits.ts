@@ -1,5 +1,7 @@
+import { limits } from '../limits.ts';
 import { ClaimLostError } from './claim-lost.ts';
 import { type Pool, type Queryable, transaction } from './database.ts';
+import type { StoredJson } from './execution-reads.ts';
 import { channel, pendingMessage } from './executions.ts';
 import { type FinishedCall, recordFinished } from './journal.ts';
 import { insertLogs, logColumns } from './steps.ts';
@@ -72,6 +74,21 @@ export async function findWait(db: Queryable, wait: WaitKey): Promise<WaitState>
   if (!row) return { type: 'not-waiting' };
   if (row.status === 'WAITING') return { type: 'waiting', path: row.path, payload: row.args };
   return row.status === 'SUCCESS' ? { type: 'resolved' } : { type: 'not-waiting' };
+}
+
+/** What an execution waits for, its payload up to the size that an answer embeds; null when nothing. */
+export async function currentWait(
+  db: Queryable,
+  workspaceId: string,
+  executionId: string,
+): Promise<{ key: string; payload: StoredJson } | null> {
+  const { rows } = await db.query<{ key: string; size: number; text: string | null }>(
+    `select name as key, octet_length(args) as size, case when octet_length(args) <= $3 then args end as text
+     from journal where workspace_id = $1 and execution_id = $2 and kind = 'wait' and status = 'WAITING'`,
+    [workspaceId, executionId, limits.embeddedValueBytes],
+  );
+  const row = rows[0];
+  return row ? { key: row.key, payload: { text: row.text, size: row.size } } : null;
 }
 
 /**
