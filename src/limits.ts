@@ -31,6 +31,8 @@ export const limits = {
   cellDeathsPerAttempt: 50,
   /** D24: takeovers in a row without a new record before the execution fails. */
   takeoversWithoutProgress: 10,
+  /** Days a workspace keeps its finished executions unless it says otherwise. */
+  retentionDays: 30,
   /** D24: recorded calls of one execution. */
   journalRecords: 100_000,
 

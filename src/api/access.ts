@@ -58,6 +58,9 @@ export function createAccess({ pool, adminToken }: Pick<ApiDependencies, 'pool' 
       const workspace = caller === 'admin' ? await findWorkspace(pool, name) : caller;
       // Not 403: whether somebody else's workspace exists is nobody's business.
       if (workspace?.name !== name) throw noWorkspace(name, caller === 'admin');
+      if (workspace.deleting && !['GET', 'HEAD', 'DELETE'].includes(request.method)) {
+        throw new JobcellError('CONFLICT', `Workspace \`${name}\` is being deleted and takes nothing new.`);
+      }
       request.workspace = workspace;
     },
   };

@@ -30,6 +30,8 @@ interface Executions {
   }): Promise<void>;
   /** @throws JobcellError NOT_FOUND; CONFLICT when SUCCESS or FAILED. */
   cancel(workspaceId: string, executionId: string): Promise<void>;
+  /** Removes what is no longer kept now, instead of within a minute (D31, D32). */
+  tidyUp(): void;
   /** `result` is JSON text. @throws JobcellError NOT_WAITING, ALREADY_RESOLVED */
   resolveWait(wait: { workspaceId: string; executionId: string; key: string }, result: string): Promise<void>;
 }

@@ -1,16 +1,29 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { limits } from '../limits.ts';
+import { countExpired, removeAllExpired } from '../store/retention.ts';
 import { deleteWorkspace, listWorkspaces, putWorkspace, type Workspace } from '../store/workspaces.ts';
 import { type Access, workspaceOf } from './access.ts';
 import type { ApiContext } from './dependencies.ts';
 import { problems } from './problem.ts';
-import { listOf, listQuery, resourceName, timestamp, toTimestamp, workspaceParams } from './schemas.ts';
+import {
+  listOf,
+  listQuery,
+  optionalTimestamp,
+  resourceName,
+  timestamp,
+  toOptionalTimestamp,
+  toTimestamp,
+  workspaceParams,
+} from './schemas.ts';
 
 const workspaceSchema = z
   .object({
     id: z.uuid(),
     name: z.string(),
+    status: z.enum(['ACTIVE', 'DELETING']).describe('DELETING: it takes no new work, and its rows are being removed'),
     revision: z.int().describe('Rises with each upload and delete of a script'),
+    retentionDays: z.int().describe('Days its finished executions are kept'),
     createdAt: timestamp,
     updatedAt: timestamp,
   })
@@ -19,13 +32,37 @@ const workspaceSchema = z
 const toView = (workspace: Workspace): z.infer<typeof workspaceSchema> => ({
   id: workspace.id,
   name: workspace.name,
+  status: workspace.deleting ? 'DELETING' : 'ACTIVE',
   revision: workspace.revision,
+  retentionDays: workspace.retentionDays,
   createdAt: toTimestamp(workspace.createdAt),
   updatedAt: toTimestamp(workspace.updatedAt),
 });
 
+const workspaceBody = z
+  .strictObject({
+    retentionDays: z
+      .int()
+      .min(1)
+      .max(3_650)
+      .optional()
+      .describe(`Days its finished executions are kept; ${limits.retentionDays} at first`),
+  })
+  .prefault({});
+
+const deletedSchema = z.object({ status: z.literal('DELETING') });
+
+const retentionReport = z
+  .object({
+    dryRun: z.boolean(),
+    executions: z.int().describe('How many went, or would go'),
+    oldestFinishedAt: optionalTimestamp,
+    newestFinishedAt: optionalTimestamp,
+  })
+  .meta({ id: 'RetentionReport' });
+
 export const workspaceRoutes =
-  ({ pool }: ApiContext, access: Access): FastifyPluginAsyncZod =>
+  ({ pool, engine }: ApiContext, access: Access): FastifyPluginAsyncZod =>
   async (app) => {
     const tags = ['Workspaces'];
 
@@ -38,11 +75,11 @@ export const workspaceRoutes =
           operationId: 'putWorkspace',
           summary: 'Create or update a workspace',
           params: z.object({ workspace: resourceName }),
-          body: z.strictObject({}).optional(),
+          body: workspaceBody,
           response: { 200: workspaceSchema },
         },
       },
-      async (request) => toView(await putWorkspace(pool, request.params.workspace)),
+      async (request) => toView(await putWorkspace(pool, request.params.workspace, request.body)),
     );
 
     app.get(
@@ -87,12 +124,46 @@ export const workspaceRoutes =
           operationId: 'deleteWorkspace',
           summary: 'Delete a workspace and everything in it; refused while it has unfinished executions',
           params: workspaceParams,
-          response: { 204: z.void(), ...problems('CONFLICT') },
+          querystring: z.strictObject({
+            force: z
+              .stringbool()
+              .default(false)
+              .describe('Cancel unfinished executions, and remove it all in the background'),
+          }),
+          response: { 202: deletedSchema, 204: z.void(), ...problems('CONFLICT') },
         },
       },
       async (request, reply) => {
-        await deleteWorkspace(pool, workspaceOf(request));
-        return reply.code(204).send();
+        if (await deleteWorkspace(pool, workspaceOf(request), request.query.force)) return reply.code(204).send();
+        engine.tidyUp();
+        return reply.code(202).send({ status: 'DELETING' });
+      },
+    );
+
+    app.post(
+      '/:workspace/retention',
+      {
+        onRequest: [access.admin, access.workspace],
+        schema: {
+          tags,
+          operationId: 'applyRetention',
+          summary:
+            'Remove finished executions older than the workspace keeps them now; with `dryRun`, say what would go',
+          params: workspaceParams,
+          body: z.strictObject({ dryRun: z.boolean().default(false) }).prefault({}),
+          response: { 200: retentionReport },
+        },
+      },
+      async (request) => {
+        const { dryRun } = request.body;
+        const { executions, oldestFinishedAt, newestFinishedAt } = await countExpired(pool, workspaceOf(request).id);
+        if (!dryRun) await removeAllExpired(pool, workspaceOf(request).id);
+        return {
+          dryRun,
+          executions,
+          oldestFinishedAt: toOptionalTimestamp(oldestFinishedAt),
+          newestFinishedAt: toOptionalTimestamp(newestFinishedAt),
+        };
       },
     );
   };

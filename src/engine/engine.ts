@@ -19,6 +19,7 @@ import { createStepWriter } from '../store/step-writer.ts';
 import type { WaitKey } from '../store/waits.ts';
 import { cancel } from './cancel.ts';
 import { FinalWaiters } from './final-waiters.ts';
+import { startHousekeeping } from './housekeeping.ts';
 import { jsonTextEqual } from './json-equal.ts';
 import { startLease } from './lease.ts';
 import { resume } from './resume.ts';
@@ -70,6 +71,8 @@ export interface Engine {
   cancel(workspaceId: string, executionId: string): Promise<void>;
   /** Resolves a wait with a result, JSON text (D11). @throws JobcellError NOT_WAITING, ALREADY_RESOLVED, BAD_REQUEST */
   resolveWait(wait: WaitKey, result: string): Promise<void>;
+  /** Removes what is no longer kept now, instead of within a minute (D31, D32). */
+  tidyUp(): void;
   /** D30: claims nothing more, drops its runs at their last record, and gives their claims back. */
   stop(): Promise<void>;
 }
@@ -147,6 +150,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     },
   });
   scheduler.nudge();
+  const housekeeping = startHousekeeping(pool, logger);
 
   return {
     async start(request) {
@@ -194,7 +198,10 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     cancel: (workspaceId, executionId) => cancel(pool, workspaceId, executionId),
     resolveWait: (wait, result) => resolve(pool, wait, result),
 
+    tidyUp: housekeeping.nudge,
+
     async stop() {
+      await housekeeping.stop();
       for (const timer of retryTimers) clearTimeout(timer);
       await scheduler.stop();
       const held = [...runs.entries()];

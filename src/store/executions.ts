@@ -32,7 +32,7 @@ const insertSql = `
 with w as (
     select ws.id as workspace_id, ws.revision, wf.name, wf.main_job_function, wf.job_functions, wf.retry_policy
     from workspaces ws join workflows wf on wf.workspace_id = ws.id
-    where ws.id = $1 and wf.name = $3),
+    where ws.id = $1 and not ws.deleting and wf.name = $3),
 i as (
     insert into executions (workspace_id, id, workflow, main_job_function, job_functions, retry_policy, revision, status,
                             args, invoker, depth, parent_execution_id, parent_path, replay, seed, idempotency_key)

@@ -1,26 +1,38 @@
 import { uuidv7 } from 'uuidv7';
 import { JobcellError } from '../errors.ts';
+import { limits } from '../limits.ts';
 import { decodeCursor, type Page, type PageRequest, pageOf } from './cursor.ts';
 import { type Pool, type Queryable, transaction } from './database.ts';
 import { unfinishedStatuses } from './execution-reads.ts';
+import { startDeletingWorkspace } from './retention.ts';
 
 export interface Workspace {
   id: string;
   name: string;
   /** Rises with each upload and delete of a script (D28). */
   revision: number;
+  /** Days that its finished executions are kept (D32). */
+  retentionDays: number;
+  /** Its rows are being removed; it takes no new work (D31). */
+  deleting: boolean;
   createdAt: Date;
   updatedAt: Date;
 }
 
-const columns = 'id, name, revision, created_at as "createdAt", updated_at as "updatedAt"';
+const columns =
+  'id, name, revision, retention_days as "retentionDays", deleting, created_at as "createdAt", updated_at as "updatedAt"';
 
-export async function putWorkspace(db: Queryable, name: string): Promise<Workspace> {
+/** Creates or updates; settings that are not given stay as they are. */
+export async function putWorkspace(
+  db: Queryable,
+  name: string,
+  settings: { retentionDays?: number | undefined } = {},
+): Promise<Workspace> {
   const { rows } = await db.query<Workspace>(
-    `insert into workspaces (id, name) values ($1, $2)
-     on conflict (name) do update set updated_at = jobcell_now()
+    `insert into workspaces as w (id, name, retention_days) values ($1, $2, coalesce($3, $4))
+     on conflict (name) do update set updated_at = jobcell_now(), retention_days = coalesce($3, w.retention_days)
      returning ${columns}`,
-    [uuidv7(), name],
+    [uuidv7(), name, settings.retentionDays ?? null, limits.retentionDays],
   );
   return rows[0]!;
 }
@@ -40,11 +52,17 @@ export async function listWorkspaces(db: Queryable, { limit, cursor }: PageReque
 }
 
 /**
- * Deletes a workspace and everything in it.
- * @throws JobcellError CONFLICT while it has unfinished executions (D31).
+ * Deletes a workspace and everything in it. With `force` its unfinished executions are canceled first, and its rows go
+ * in batches later (D31).
+ * @returns whether it is gone already.
+ * @throws JobcellError CONFLICT while it has unfinished executions, without `force`.
  */
-export async function deleteWorkspace(pool: Pool, workspace: Pick<Workspace, 'id' | 'name'>): Promise<void> {
-  await transaction(pool, async (db) => {
+export async function deleteWorkspace(
+  pool: Pool,
+  workspace: Pick<Workspace, 'id' | 'name'>,
+  force: boolean,
+): Promise<boolean> {
+  return transaction(pool, async (db) => {
     // The row lock keeps new executions out (their foreign key asks for it) between the count and the delete.
     await db.query('select from workspaces where id = $1 for update', [workspace.id]);
     const { rows } = await db.query<{ count: number }>(
@@ -52,12 +70,17 @@ export async function deleteWorkspace(pool: Pool, workspace: Pick<Workspace, 'id
       [workspace.id, unfinishedStatuses],
     );
     const { count } = rows[0]!;
+    if (force) {
+      await startDeletingWorkspace(db, workspace.id);
+      return false;
+    }
     if (count > 0) {
       throw new JobcellError(
         'CONFLICT',
-        `Workspace \`${workspace.name}\` has ${count} unfinished execution${count === 1 ? '' : 's'} and was not deleted; wait until they are finished.`,
+        `Workspace \`${workspace.name}\` has ${count} unfinished execution${count === 1 ? '' : 's'} and was not deleted; wait until they are finished, cancel them, or delete it with ?force=true.`,
       );
     }
     await db.query('delete from workspaces where id = $1', [workspace.id]);
+    return true;
   });
 }

@@ -1,0 +1,118 @@
+import type { Queryable } from './database.ts';
+import { channel, stopPrefix } from './executions.ts';
+
+/** What retention would remove from a workspace, or has removed. */
+export interface RetentionReport {
+  executions: number;
+  oldestFinishedAt: Date | null;
+  newestFinishedAt: Date | null;
+}
+
+/** Rows of one statement of `removeAllExpired`. */
+const requestBatch = 200;
+
+/** An execution that nobody holds, in a final status, finished longer ago than its workspace keeps it. */
+const due = `
+  e.status in ('SUCCESS', 'FAILED', 'CANCELED') and e.holder is null
+  and e.finished_at < jobcell_now() - w.retention_days * interval '1 day'`;
+
+/** What would go now. */
+export async function countExpired(db: Queryable, workspaceId: string): Promise<RetentionReport> {
+  const { rows } = await db.query<RetentionReport>(
+    `select count(*)::int as executions, min(e.finished_at) as "oldestFinishedAt", max(e.finished_at) as "newestFinishedAt"
+     from executions e join workspaces w on w.id = e.workspace_id where e.workspace_id = $1 and ${due}`,
+    [workspaceId],
+  );
+  return rows[0]!;
+}
+
+/**
+ * Removes up to `limit` expired executions, of one workspace or of all, with their journal, logs and idempotency keys.
+ * Their status is checked again under the row lock (D32): what a resume takes up at this moment stays.
+ * @returns how many went.
+ */
+export async function removeExpired(db: Queryable, limit: number, workspaceId: string | null): Promise<number> {
+  const { rowCount } = await db.query(
+    `with gone as (
+       select e.workspace_id, e.id from executions e join workspaces w on w.id = e.workspace_id
+       where ($2::uuid is null or e.workspace_id = $2) and ${due}
+       order by e.finished_at limit $1 for update of e skip locked)
+     delete from executions e using gone where e.workspace_id = gone.workspace_id and e.id = gone.id`,
+    [limit, workspaceId],
+  );
+  return rowCount ?? 0;
+}
+
+/** Removes all expired executions of a workspace, batch by batch. */
+export async function removeAllExpired(db: Queryable, workspaceId: string): Promise<void> {
+  while ((await removeExpired(db, requestBatch, workspaceId)) > 0);
+}
+
+/**
+ * Removes script versions that no kept execution can reach (D32): not current, not pinned by a workflow or an execution,
+ * and not what their name stood for at any kept execution's revision (D28).
+ * @returns how many went.
+ */
+export async function removeUnreachableVersions(db: Queryable): Promise<number> {
+  const { rowCount } = await db.query(
+    `with spans as (
+       select workspace_id, type, name, version, revision,
+              lead(revision) over (partition by workspace_id, type, name order by revision) as until
+       from script_revisions),
+     reachable as (
+       select s.workspace_id, s.type, s.name, s.version from spans s
+       where s.until is null or exists (
+         select 1 from executions e
+         where e.workspace_id = s.workspace_id and e.revision >= s.revision and e.revision < s.until)),
+     pinned as (
+       select p.workspace_id, 'JOB' as type, j.key as name, j.value::int as version
+       from (select workspace_id, job_functions from workflows where job_functions <> '{}'
+             union select workspace_id, job_functions from executions where job_functions <> '{}') p,
+            json_each_text(p.job_functions::json) j)
+     delete from script_versions v
+     where not exists (select 1 from reachable r where (r.workspace_id, r.type, r.name, r.version)
+                                                     = (v.workspace_id, v.type, v.name, v.version))
+       and not exists (select 1 from pinned p where (p.workspace_id, p.type, p.name, p.version)
+                                                  = (v.workspace_id, v.type, v.name, v.version))
+       -- a version that is being uploaded has no revision yet for a moment
+       and v.created_at < jobcell_now() - interval '1 hour'`,
+  );
+  return rowCount ?? 0;
+}
+
+/** D31: takes no new work from here on, and cancels all that is unfinished. */
+export async function startDeletingWorkspace(db: Queryable, workspaceId: string): Promise<void> {
+  await db.query('update workspaces set deleting = true, updated_at = jobcell_now() where id = $1', [workspaceId]);
+  await db.query(
+    `with e as (
+       update executions set status = 'CANCELED', fence = fence + 1, finished_at = jobcell_now(), retry_after = null
+       where workspace_id = $1 and status not in ('SUCCESS', 'FAILED', 'CANCELED')
+       returning id)
+     select pg_notify('${channel}', '${stopPrefix}' || id) from e`,
+    [workspaceId],
+  );
+}
+
+/**
+ * Removes a batch of rows of workspaces that are being deleted, and those workspaces themselves that have no execution
+ * left. What a server still holds waits for its confirmation.
+ * @returns how many rows went, and whether such a workspace is left.
+ */
+export async function removeDeletedWorkspaces(
+  db: Queryable,
+  limit: number,
+): Promise<{ removed: number; left: boolean }> {
+  const executions = await db.query(
+    `with gone as (
+       select e.workspace_id, e.id from executions e join workspaces w on w.id = e.workspace_id
+       where w.deleting and e.holder is null limit $1 for update of e skip locked)
+     delete from executions e using gone where e.workspace_id = gone.workspace_id and e.id = gone.id`,
+    [limit],
+  );
+  const workspaces = await db.query(
+    `delete from workspaces w
+     where w.deleting and not exists (select 1 from executions e where e.workspace_id = w.id)`,
+  );
+  const left = await db.query('select from workspaces where deleting limit 1');
+  return { removed: (executions.rowCount ?? 0) + (workspaces.rowCount ?? 0), left: left.rowCount === 1 };
+}
