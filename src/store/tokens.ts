@@ -1,7 +1,7 @@
 import { uuidv7 } from 'uuidv7';
 import { decodeCursor, isUuid, type Page, type PageRequest, pageOf } from './cursor.ts';
 import type { Queryable } from './database.ts';
-import type { Workspace } from './workspaces.ts';
+import { type Workspace, workspaceColumns } from './workspaces.ts';
 
 /** A workspace token, without its secret: only the SHA-256 of that is stored. */
 export interface Token {
@@ -44,7 +44,7 @@ export async function deleteToken(db: Queryable, workspaceId: string, id: string
 /** The workspace that a token opens. */
 export async function findWorkspaceOfToken(db: Queryable, hash: Buffer): Promise<Workspace | null> {
   const { rows } = await db.query<Workspace>(
-    `select w.id, w.name, w.revision, w.created_at as "createdAt", w.updated_at as "updatedAt"
+    `select ${workspaceColumns}
      from tokens t join workspaces w on w.id = t.workspace_id where t.token_hash = $1`,
     [hash],
   );

@@ -19,8 +19,9 @@ export interface Workspace {
   updatedAt: Date;
 }
 
-const columns =
-  'id, name, revision, retention_days as "retentionDays", deleting, created_at as "createdAt", updated_at as "updatedAt"';
+/** The columns of a Workspace, of the table or alias `w`. */
+export const workspaceColumns = `w.id, w.name, w.revision, w.retention_days as "retentionDays", w.deleting,
+  w.created_at as "createdAt", w.updated_at as "updatedAt"`;
 
 /** Creates or updates; settings that are not given stay as they are. */
 export async function putWorkspace(
@@ -31,21 +32,21 @@ export async function putWorkspace(
   const { rows } = await db.query<Workspace>(
     `insert into workspaces as w (id, name, retention_days) values ($1, $2, coalesce($3, $4))
      on conflict (name) do update set updated_at = jobcell_now(), retention_days = coalesce($3, w.retention_days)
-     returning ${columns}`,
+     returning ${workspaceColumns}`,
     [uuidv7(), name, settings.retentionDays ?? null, limits.retentionDays],
   );
   return rows[0]!;
 }
 
 export async function getWorkspace(db: Queryable, name: string): Promise<Workspace | null> {
-  const { rows } = await db.query<Workspace>(`select ${columns} from workspaces where name = $1`, [name]);
+  const { rows } = await db.query<Workspace>(`select ${workspaceColumns} from workspaces w where name = $1`, [name]);
   return rows[0] ?? null;
 }
 
 /** Newest first. */
 export async function listWorkspaces(db: Queryable, { limit, cursor }: PageRequest): Promise<Page<Workspace>> {
   const { rows } = await db.query<Workspace>(
-    `select ${columns} from workspaces where ($2::uuid is null or id < $2) order by id desc limit $1`,
+    `select ${workspaceColumns} from workspaces w where ($2::uuid is null or id < $2) order by id desc limit $1`,
     [limit + 1, ...decodeCursor(cursor, ['uuid'])],
   );
   return pageOf(rows, limit, (row) => [row.id]);
