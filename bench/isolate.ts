@@ -41,6 +41,7 @@ function request(lease: CellLease, name: string, args: string): BodyRequest {
       cpuMs: limits.jobFunctionCpuMs,
       wallMs: limits.jobFunctionWallMs,
     },
+    replay: null,
     onCall: async (call) => {
       const [job] = JSON.parse(call.args) as [string];
       if (job === 'echo') return { value: call.payload ?? undefined };

@@ -37,7 +37,7 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
   async function pass({ call, op, args, payload, position, logs, blocking: blocks }: CallMessage): Promise<void> {
     if (finished) return;
     if (blocks) blocking++;
-    const answer = await request.onCall({ op, args, payload, position, logs });
+    const answer = await request.onCall({ op, args, payload, position, clock: [], logs });
     if (blocks) blocking--;
     if (!finished) send({ t: 'answer', body: id, call, answer });
   }

@@ -62,6 +62,7 @@ export async function runIn(lease: CellLease, script: string, options: RunOption
     args: JSON.stringify(options.args ?? {}),
     context: JSON.stringify({ invoker: options.invoker ?? null }),
     limits: { memoryMb: 256, cpuMs: 20_000, wallMs: 60_000, ...options.limits },
+    replay: null,
     onCall: async (call) => {
       calls.push(call);
       logs.push(...call.logs);
