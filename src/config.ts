@@ -28,6 +28,7 @@ export const configSchema = z.object({
   JOBCELL_MEMORY_MB: whole(256, 10_000_000).default(defaultMemoryMb),
   JOBCELL_LEASE_S: whole(5, 3_600).default(15),
   JOBCELL_REPLAY: z.enum(['auto', 'always']).default('auto'),
+  JOBCELL_FETCH_ALLOW: z.string().default(''),
   JOBCELL_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
 });
 
@@ -43,6 +44,8 @@ export interface Config {
   memoryMb: number;
   leaseMs: number;
   replay: 'auto' | 'always';
+  /** Private addresses that scripts may fetch from: text that `addressRules` reads. */
+  fetchAllow: string;
   logLevel: z.infer<typeof configSchema>['JOBCELL_LOG_LEVEL'];
 }
 
@@ -68,6 +71,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     memoryMb: env.JOBCELL_MEMORY_MB,
     leaseMs: env.JOBCELL_LEASE_S * 1_000,
     replay: env.JOBCELL_REPLAY,
+    fetchAllow: env.JOBCELL_FETCH_ALLOW,
     logLevel: env.JOBCELL_LOG_LEVEL,
   };
 }

@@ -67,6 +67,18 @@ export const limits = {
   logAttributeValueBytes: 4 * KiB,
   /** S "The design" 5: host calls of one isolate that are under way at once. */
   outstandingHostCalls: 256,
+  /** S4: connections of one run at once; more requests wait. */
+  fetchConnections: 64,
+  /** Time of one fetch, from the call to the end of its body, ms. */
+  fetchMs: 300_000,
+  /** PL "Fetch Response Body Size Limit": bytes of a response's body that text(), json() and their kind read. */
+  fetchBufferedBytes: 10 * MiB,
+  /** S4: bytes of a response's body that the server holds until the script wants more. */
+  fetchChunkBytes: 64 * KiB,
+  /** S4: bytes of the URL and the headers of one request. */
+  fetchHeadBytes: 64 * KiB,
+  /** S4: bytes of the requests that one run has under way, their bodies included. */
+  fetchRunBytes: 16 * MiB,
   /** S4: timers of one isolate that are set at once. */
   timers: 10_000,
   /** D33: bytes of an error's name, message and stack. */

@@ -2,6 +2,9 @@ import { adminToken } from './admin-token.ts';
 import { createApi } from './api/server.ts';
 import type { Config } from './config.ts';
 import { startEngine } from './engine/engine.ts';
+import { addressRules } from './globals/addresses.ts';
+import { createFetchBroker } from './globals/fetch-broker.ts';
+import { createHostOperations } from './globals/host-operations.ts';
 import { createLogger } from './logging.ts';
 import { packageRoot } from './paths.ts';
 import { createSandbox } from './sandbox/create-sandbox.ts';
@@ -31,6 +34,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
     for (let stop = stops.pop(); stop; stop = stops.pop()) await stop();
   };
   try {
+    const fetch = createFetchBroker({ rules: addressRules(config.fetchAllow) });
     const token = adminToken(config);
     let databaseUrl = config.databaseUrl;
     if (databaseUrl === undefined) {
@@ -59,6 +63,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
       pool,
       databaseUrl,
       sandbox,
+      hostOperations: createHostOperations({ fetch, logger }),
       logger,
       leaseMs: config.leaseMs,
       replay: config.replay,

@@ -48,6 +48,11 @@ export const serveFlags: { flags: string; variable: string; description: string 
     description: 'auto, or always: a replay after every step finds non-determinism early (default auto)',
   },
   {
+    flags: '--fetch-allow <list>',
+    variable: 'JOBCELL_FETCH_ALLOW',
+    description: 'private hosts, host:port or CIDR that scripts may fetch from, separated by commas (default none)',
+  },
+  {
     flags: '--log-level <level>',
     variable: 'JOBCELL_LOG_LEVEL',
     description: 'fatal, error, warn, info, debug, trace or silent (default info)',

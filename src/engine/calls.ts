@@ -14,8 +14,9 @@ import { beginResolve, commitResolve, wait } from './waits.ts';
  * @returns null when the tree has ended meanwhile; nobody waits for an answer then.
  */
 export async function handleCall(tree: Tree, body: Body, call: HostCall): Promise<HostAnswer | null> {
+  if (call.position === null) return tree.hostCalls.handle(body, call);
   const operation = operations[call.op];
-  if (!operation || call.position === null) {
+  if (!operation) {
     return { error: { name: 'TypeError', message: `${call.op} is not a call a job function can make`, stack: '' } };
   }
   const [name, options = {}] = JSON.parse(call.args) as [string, Record<string, unknown>?];

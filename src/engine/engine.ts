@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { uuidv7 } from 'uuidv7';
 import { JobcellError } from '../errors.ts';
+import type { HostOperations } from '../globals/host-operations.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 import {
@@ -36,6 +37,7 @@ export interface EngineOptions {
   pool: Pool;
   databaseUrl: string;
   sandbox: Sandbox;
+  hostOperations: HostOperations;
   logger: Logger;
   leaseMs: number;
   /** What `replay` of an execution is when its start does not say (D15). */
@@ -94,6 +96,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   const context: RunContext = {
     pool,
     sandbox,
+    hostOperations: options.hostOperations,
     writer: createStepWriter(pool),
     scripts: new Scripts(pool),
     logger,

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { HostOperations } from '../globals/host-operations.ts';
 import { limits } from '../limits.ts';
 import type { Usage } from '../sandbox/protocol.ts';
 import type { CellLease, Sandbox } from '../sandbox/sandbox.ts';
@@ -23,6 +24,7 @@ const giveBackDelayMs = 2_000;
 export interface RunContext {
   pool: Pool;
   sandbox: Sandbox;
+  hostOperations: HostOperations;
   writer: StepWriter;
   scripts: Scripts;
   logger: Logger;

@@ -8,6 +8,7 @@ import { type Body, childPath } from './body.ts';
 import { handleCall } from './calls.ts';
 import { bodyReplay } from './chance.ts';
 import { bodyFailure, type Failure, mismatch, stackLimitFailure, unknownJobFailure } from './failures.ts';
+import { HostCalls } from './host-calls.ts';
 import type { Journal } from './journal.ts';
 import { leftOverMessage, type MadeCall } from './replay.ts';
 import type { Finish, Run } from './run.ts';
@@ -38,6 +39,7 @@ export class Tree {
   readonly run: Run;
   readonly journal: Journal;
   readonly log: RunLog;
+  readonly hostCalls: HostCalls;
   readonly #cell: CellLease;
   #end: Stop | undefined;
   #dropped: Promise<void> | undefined;
@@ -47,6 +49,7 @@ export class Tree {
     this.run = run;
     this.journal = journal;
     this.log = log;
+    this.hostCalls = new HostCalls(run.context.hostOperations.open());
     this.#cell = cell;
     this.#deepest = mainBody(run);
   }
@@ -60,6 +63,7 @@ export class Tree {
     } catch (error) {
       this.stop({ type: 'broken', cause: error });
     }
+    this.hostCalls.end();
     await this.#dropped;
     const end = this.#end;
     if (end?.type === 'broken') throw end.cause;
@@ -71,6 +75,7 @@ export class Tree {
   stop(end: Stop): void {
     if (this.#end && !(this.#end.type === 'parked' && end.type === 'broken')) return;
     this.#end = end;
+    this.hostCalls.end();
     this.#dropped ??= this.#cell.drop();
   }
 
@@ -183,6 +188,7 @@ export class Tree {
   async #bodyEnded(body: Body, end: BodyEnd): Promise<BodyOutcome | null> {
     // Calls it made without waiting for their answers are handled before its end is committed (D5).
     await body.pending;
+    this.hostCalls.bodyEnded(body);
     if (this.stopped) return null;
     if (end.type === 'gone') {
       this.stop({ type: 'cell-gone', lost: end.lost, deepest: this.#deepest });
@@ -216,21 +222,29 @@ export class Tree {
     return this.journal.at(body.path, body.calls) !== undefined;
   }
 
-  /** One body's recorded calls are handled first in, first out (D5). */
+  /**
+   * One body's recorded calls are handled first in, first out (D5). An unrecorded one comes in its turn, too, for the
+   * sake of its log lines, but nothing waits for its answer.
+   */
   #onCall(body: Body, call: HostCall): Promise<HostAnswer> {
-    const answer = body.pending.then(async (): Promise<HostAnswer> => {
-      if (!this.stopped && !this.run.context.leaseValid()) this.stop({ type: 'abandoned' });
-      if (this.stopped) return never;
-      if (!this.#replaying(body)) this.log.add(body.path, body.ran!.run, call.logs);
-      if (call.position !== null) body.calls = Math.max(body.calls, call.position + 1);
-      return (await handleCall(this, body, call)) ?? never;
-    });
+    const admitted = body.pending.then(() => this.#admit(body, call));
+    const answer = admitted.then(async (ok) => (ok && (await handleCall(this, body, call))) || never);
     const safe = answer.catch((error: unknown): HostAnswer => {
       this.stop({ type: 'broken', cause: error });
       return never;
     });
-    body.pending = safe.then(() => undefined);
+    const taken = call.position === null ? Promise.allSettled([admitted]) : safe;
+    body.pending = taken.then(() => undefined);
     return safe;
+  }
+
+  /** Takes a call in. @returns whether it is to be handled: the tree has not ended. */
+  #admit(body: Body, call: HostCall): boolean {
+    if (!this.stopped && !this.run.context.leaseValid()) this.stop({ type: 'abandoned' });
+    if (this.stopped) return false;
+    if (!this.#replaying(body)) this.log.add(body.path, body.ran!.run, call.logs);
+    if (call.position !== null) body.calls = Math.max(body.calls, call.position + 1);
+    return true;
   }
 
   async #commitEnd(body: Body, end: BodyOutcome): Promise<void> {

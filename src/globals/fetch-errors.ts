@@ -1,0 +1,100 @@
+import { RefusedAddressError } from './guarded-connect.ts';
+
+/**
+ * Why a fetch failed, in the words of a script's author: the isolate makes a TypeError of it. Nothing that Node or
+ * undici wrote comes along, since their texts hold addresses, paths and library names.
+ */
+export interface FetchFailure {
+  message: string;
+  cause?: { code: string; message: string };
+}
+
+/** What ends a request when its time is over. */
+export class FetchTimeoutError extends Error {
+  readonly ms: number;
+
+  constructor(ms: number) {
+    super(`over after ${ms} ms`);
+    this.ms = ms;
+  }
+}
+
+export const badArgument = (message: string): FetchFailure => ({ message });
+
+export const badUrl = (url: string): FetchFailure => ({
+  message: `Failed to parse URL from ${url.slice(0, 200)}`,
+  cause: { code: 'ERR_INVALID_URL', message: 'Invalid URL' },
+});
+
+export const fetchFailed = (code: string, message: string): FetchFailure => ({
+  message: 'fetch failed',
+  cause: { code, message },
+});
+
+/** undici says these by message alone. */
+const byMessage: Record<string, [code: string, sentence: string]> = {
+  'redirect count exceeded': ['TOO_MANY_REDIRECTS', 'There were more than 20 redirects in a row.'],
+  'unexpected redirect': ['UNEXPECTED_REDIRECT', "The answer is a redirect, and the request says redirect: 'error'."],
+  'URL scheme must be a HTTP(S) scheme': [
+    'INVALID_REDIRECT',
+    'A redirect leads to something that is not http or https.',
+  ],
+  'bad port': ['BAD_PORT', 'The port belongs to another protocol, and fetch never connects to it.'],
+};
+
+const byCode: Record<string, (host: string) => string> = {
+  ECONNREFUSED: (host) => `Nothing listens at ${host}: the connection was refused.`,
+  ENOTFOUND: (host) => `The name of ${host} is not known.`,
+  EAI_AGAIN: (host) => `The name of ${host} could not be looked up; try again later.`,
+  EHOSTUNREACH: (host) => `There is no way to ${host}.`,
+  ENETUNREACH: (host) => `There is no way to ${host}.`,
+  ETIMEDOUT: (host) => `${host} did not take the connection in time.`,
+  UND_ERR_CONNECT_TIMEOUT: (host) => `${host} did not take the connection in time.`,
+  ECONNRESET: (host) => `${host} closed the connection.`,
+  EPIPE: (host) => `${host} closed the connection.`,
+  UND_ERR_SOCKET: (host) => `${host} closed the connection.`,
+  UND_ERR_HEADERS_OVERFLOW: (host) => `The headers of the answer of ${host} are too large.`,
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: (host) => `${host} sent a body of another length than it announced.`,
+};
+
+/**
+ * @param host the URL's host, with its port where it has one
+ * @param message `fetch failed`, or `terminated` for a body that broke off
+ */
+export function describeFailure(
+  error: unknown,
+  host: string,
+  message: 'fetch failed' | 'terminated' = 'fetch failed',
+): FetchFailure {
+  for (let at: unknown = error; at instanceof Error; at = at.cause) {
+    const cause = describeOne(at, host);
+    if (cause !== undefined) return { message, cause };
+  }
+  return { message, cause: { code: 'FETCH_FAILED', message: `The exchange with ${host} failed.` } };
+}
+
+function describeOne(error: Error, host: string): FetchFailure['cause'] {
+  if (error instanceof RefusedAddressError) {
+    const text = `${error.host} is a private or local address, or a name of one; scripts on this server may not reach it.`;
+    return { code: 'ADDRESS_NOT_ALLOWED', message: text };
+  }
+  if (error instanceof FetchTimeoutError) {
+    const text = `The exchange with ${host} took longer than ${error.ms / 1_000} s.`;
+    return { code: 'ETIMEDOUT', message: text };
+  }
+  const known = byMessage[error.message];
+  if (known !== undefined) return { code: known[0], message: known[1] };
+  const { code } = error as NodeJS.ErrnoException;
+  if (typeof code !== 'string') return undefined;
+  const sentence = byCode[code]?.(host) ?? otherCode(code, host);
+  return { code, message: sentence };
+}
+
+function otherCode(code: string, host: string): string {
+  if (/CERT|SELF_SIGNED|ISSUER|SIGNATURE/.test(code)) return `The TLS certificate of ${host} is not valid.`;
+  if (/^(ERR_SSL|ERR_TLS|EPROTO)/.test(code)) return `${host} does not speak TLS as it should.`;
+  if (code.startsWith('HPE_')) return `${host} does not answer with valid HTTP.`;
+  if (code.startsWith('Z_') || code.startsWith('ERR__ERROR_FORMAT'))
+    return `The body from ${host} cannot be decompressed.`;
+  return `The exchange with ${host} failed.`;
+}

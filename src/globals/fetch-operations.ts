@@ -1,0 +1,168 @@
+import type { Response } from 'undici';
+import { z } from 'zod';
+import { limits } from '../limits.ts';
+import type { Exchange, Outgoing } from './exchange.ts';
+import type { FetchBroker } from './fetch-broker.ts';
+import { badArgument, badUrl, describeFailure, type FetchFailure, fetchFailed } from './fetch-errors.ts';
+
+/** What `fetch` of runtime-globals sends: the one element of the call's arguments. */
+const fetchRequest = z.strictObject({
+  url: z.string().max(limits.fetchHeadBytes),
+  method: z.string().max(64),
+  headers: z.array(z.tuple([z.string(), z.string()])),
+  redirect: z.enum(['follow', 'error', 'manual']),
+  /** Text, or bytes in base64. */
+  body: z.union([z.strictObject({ text: z.string() }), z.strictObject({ base64: z.base64() })]).nullable(),
+});
+type FetchRequest = z.infer<typeof fetchRequest>;
+
+/** The head of a response, and its body or the first part of it. */
+export interface FetchedResponse {
+  status: number;
+  statusText: string;
+  /** Where the last redirect led. */
+  url: string;
+  redirected: boolean;
+  headers: [name: string, value: string][];
+  /** base64 */
+  body: string;
+  /** Names the rest of the body for `fetchRead`; null when there is none. */
+  rest: number | null;
+  /** How the body ended in its first part already, if not well. */
+  broken: FetchFailure | null;
+}
+
+/** The next part of a body. */
+export interface FetchedPart {
+  /** base64 */
+  body: string;
+  done: boolean;
+}
+
+export type FetchAnswer<T> = T | { failed: FetchFailure };
+
+/** One run's `fetch`, `fetchRead` and `fetchCancel`. */
+export interface FetchOperations {
+  /** `[{ url, method, headers, redirect, body }]` -> FetchedResponse */
+  fetch(args: unknown, signal: AbortSignal): Promise<FetchAnswer<FetchedResponse>>;
+  /** `[rest]` -> FetchedPart */
+  fetchRead(args: unknown): Promise<FetchAnswer<FetchedPart>>;
+  /** `[rest]`: the script wants no more of this body. */
+  fetchCancel(args: unknown): Promise<null>;
+  close(): void;
+}
+
+/** Set by Node or the connection itself; what a browser does not let a script set either. */
+const unsettable = new Set(
+  'connection content-length expect host keep-alive te trailer transfer-encoding upgrade'.split(' '),
+);
+const forbiddenMethods = new Set(['CONNECT', 'TRACE', 'TRACK']);
+const restArguments = z.tuple([z.number()]);
+
+export function fetchOperations(broker: FetchBroker): FetchOperations {
+  const connections = broker.open();
+  /** Responses whose bodies are not read to their ends. */
+  const rests = new Map<number, { exchange: Exchange; host: string }>();
+  let nextRest = 0;
+  let heldBytes = 0;
+
+  async function send(outgoing: Outgoing, signal: AbortSignal): Promise<FetchAnswer<FetchedResponse>> {
+    const { host } = outgoing.url;
+    const exchange = connections.exchange(signal);
+    let response: Response;
+    try {
+      response = await exchange.send(outgoing);
+    } catch (error) {
+      return { failed: describeFailure(error, host) };
+    }
+    const { status, statusText, url, redirected } = response;
+    const head = { status, statusText, url, redirected, headers: [...response.headers] };
+    try {
+      const { bytes, done } = await exchange.read();
+      const rest = done ? null : keep({ exchange, host }, signal);
+      return { ...head, body: bytes.toString('base64'), rest, broken: null };
+    } catch (error) {
+      return { ...head, body: '', rest: null, broken: describeFailure(error, host, 'terminated') };
+    }
+  }
+
+  function keep(unread: { exchange: Exchange; host: string }, signal: AbortSignal): number {
+    const rest = nextRest++;
+    rests.set(rest, unread);
+    signal.addEventListener('abort', () => rests.delete(rest), { once: true });
+    return rest;
+  }
+
+  return {
+    async fetch(args, signal) {
+      const [request] = z.tuple([fetchRequest]).parse(args);
+      const outgoing = toOutgoing(request);
+      if ('failed' in outgoing) return outgoing;
+      const bytes = sizeOf(request);
+      if (heldBytes + bytes > limits.fetchRunBytes) {
+        const mib = limits.fetchRunBytes / 1024 / 1024;
+        const message = `This run has ${mib} MiB of requests under way; await some of them before the next.`;
+        return { failed: fetchFailed('TOO_MUCH_UNDER_WAY', message) };
+      }
+      heldBytes += bytes;
+      try {
+        return await send(outgoing, signal);
+      } finally {
+        heldBytes -= bytes;
+      }
+    },
+
+    async fetchRead(args) {
+      const [rest] = restArguments.parse(args);
+      const unread = rests.get(rest);
+      if (unread === undefined) return { failed: badArgument('The body is not there any more.') };
+      try {
+        const { bytes, done } = await unread.exchange.read();
+        if (done) rests.delete(rest);
+        return { body: bytes.toString('base64'), done };
+      } catch (error) {
+        rests.delete(rest);
+        return { failed: describeFailure(error, unread.host, 'terminated') };
+      }
+    },
+
+    async fetchCancel(args) {
+      const [rest] = restArguments.parse(args);
+      rests.get(rest)?.exchange.end();
+      rests.delete(rest);
+      return null;
+    },
+
+    close: connections.close,
+  };
+}
+
+function sizeOf({ url, headers, body }: FetchRequest): number {
+  const bodySize = body === null ? 0 : 'text' in body ? Buffer.byteLength(body.text) : body.base64.length;
+  return headers.reduce((sum, [name, value]) => sum + name.length + value.length, url.length + bodySize);
+}
+
+function toOutgoing(request: FetchRequest): Outgoing | { failed: FetchFailure } {
+  const { method, redirect } = request;
+  const url = URL.parse(request.url);
+  if (url === null) return { failed: badUrl(request.url) };
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    return { failed: fetchFailed('UNKNOWN_SCHEME', `fetch knows http: and https:, not ${url.protocol}`) };
+  }
+  if (url.username !== '' || url.password !== '') {
+    return { failed: badArgument('The URL holds a user name or a password; send an authorization header instead.') };
+  }
+  if (forbiddenMethods.has(method.toUpperCase()))
+    return { failed: badArgument(`fetch cannot use the method ${method}.`) };
+  if (request.body !== null && (method === 'GET' || method === 'HEAD')) {
+    return { failed: badArgument('Request with GET/HEAD method cannot have body.') };
+  }
+  const headers = request.headers.filter(([name]) => !unsettable.has(name.toLowerCase()));
+  if (!headers.some(([name]) => name.toLowerCase() === 'user-agent')) headers.push(['user-agent', 'jobcell']);
+  return { url, method, headers, redirect, body: bodyOf(request) };
+}
+
+function bodyOf({ body }: FetchRequest): Outgoing['body'] {
+  if (body === null) return null;
+  return 'text' in body ? body.text : Buffer.from(body.base64, 'base64');
+}
