@@ -7,7 +7,12 @@ import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
 import { makeLogger } from './tailor/logger.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
+import { textDecoderClass, textEncoderClass } from './web/encoding.ts';
+import { fetch } from './web/fetch.ts';
+import { headersClass } from './web/headers.ts';
 import { makePerformance } from './web/performance.ts';
+import { requestClass } from './web/request.ts';
+import { responseClass } from './web/response.ts';
 import { tick, timerGlobals } from './web/timers.ts';
 
 /** Hardens a fresh context and installs the globals. */
@@ -22,6 +27,12 @@ function install(): void {
   lazy(target, 'tailor', makeTailor);
   lazy(target, 'TailorErrors', () => TailorErrors);
   lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
+  lazy(target, 'fetch', () => fetch);
+  lazy(target, 'Headers', () => headersClass().Headers);
+  lazy(target, 'Request', requestClass);
+  lazy(target, 'Response', () => responseClass().Response);
+  lazy(target, 'TextEncoder', textEncoderClass);
+  lazy(target, 'TextDecoder', textDecoderClass);
   for (const [name, value] of Object.entries(timerGlobals)) defineProperty(target, name, hidden(value));
 }
 

@@ -26,7 +26,17 @@ export const toNumber = Number;
 export const IntrinsicPromise = Promise;
 export const IntrinsicError = Error;
 export const IntrinsicTypeError = TypeError;
+export const IntrinsicRangeError = RangeError;
 export const IntrinsicMap = Map;
+export const IntrinsicUint8Array = Uint8Array;
+export const IntrinsicUint16Array = Uint16Array;
+/** Of V8, but not yet in TypeScript's library. */
+type Base64 = { fromBase64(text: string): Uint8Array; prototype: { toBase64(this: Uint8Array): string } };
+export const { fromBase64 } = Uint8Array as unknown as Base64;
+export const { from: arrayFrom } = Array;
+export const { isView } = ArrayBuffer;
+export const { fromCharCode } = String;
+export const { iterator } = Symbol;
 /** By name, so that an error from another isolate comes back as what it was. */
 export const errorConstructors = {
   __proto__: null,
@@ -52,12 +62,22 @@ export const isMap = inherits(Map.prototype);
 export const isSet = inherits(Set.prototype);
 export const isDate = inherits(Date.prototype);
 export const isRegExp = inherits(RegExp.prototype);
+export const isArrayBuffer = inherits(ArrayBuffer.prototype);
 
 export const slice = uncurry<string, [number, number?], string>(String.prototype.slice);
 export const indexOf = uncurry<string, [string, number?], number>(String.prototype.indexOf);
 export const charCodeAt = uncurry<string, [number], number>(String.prototype.charCodeAt);
 export const toWellFormed = uncurry<string, [], string>(String.prototype.toWellFormed);
 export const repeat = uncurry<string, [number], string>(String.prototype.repeat);
+export const toLowerCase = uncurry<string, [], string>(String.prototype.toLowerCase);
+export const toUpperCase = uncurry<string, [], string>(String.prototype.toUpperCase);
+export const sort = uncurry<unknown[], [], unknown[]>(Array.prototype.sort);
+export const arrayIterator = uncurry<unknown[], [], Iterator<unknown>>(Array.prototype.values);
+export const setBytes = uncurry<Uint8Array, [Uint8Array, number?], void>(Uint8Array.prototype.set);
+export const subarray = uncurry<Uint8Array | Uint16Array, [number, number], unknown>(
+  Uint8Array.prototype.subarray as never,
+);
+export const toBase64 = uncurry<Uint8Array, [], string>((Uint8Array as unknown as Base64).prototype.toBase64);
 export const toIsoString = uncurry<Date, [], string>(Date.prototype.toISOString);
 export const regExpSource = uncurry<unknown, [], string>(RegExp.prototype.toString);
 export const symbolText = uncurry<unknown, [], string>(Symbol.prototype.toString);
@@ -102,4 +122,16 @@ export function lazy(target: object, name: string, make: () => unknown): void {
       defineProperty(target, name, hidden(value));
     },
   } as PropertyDescriptor);
+}
+
+/**
+ * Makes a value at its first use and keeps it. A class stands in one of these: its definition would run at the start of
+ * every isolate otherwise, and each class costs about as much as all other globals of its kind.
+ */
+export function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
 }

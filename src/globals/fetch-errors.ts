@@ -1,13 +1,5 @@
+import type { FetchFailure } from './fetch-protocol.ts';
 import { RefusedAddressError } from './guarded-connect.ts';
-
-/**
- * Why a fetch failed, in the words of a script's author: the isolate makes a TypeError of it. Nothing that Node or
- * undici wrote comes along, since their texts hold addresses, paths and library names.
- */
-export interface FetchFailure {
-  message: string;
-  cause?: { code: string; message: string };
-}
 
 /** What ends a request when its time is over. */
 export class FetchTimeoutError extends Error {

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { limits } from '../limits.ts';
 import type { Exchange, Outgoing } from './exchange.ts';
 import type { FetchBroker } from './fetch-broker.ts';
-import { badArgument, badUrl, describeFailure, type FetchFailure, fetchFailed } from './fetch-errors.ts';
+import { badArgument, badUrl, describeFailure, fetchFailed } from './fetch-errors.ts';
+import type { FetchAnswer, FetchedPart, FetchedResponse, FetchFailure } from './fetch-protocol.ts';
 
 /** What `fetch` of runtime-globals sends: the one element of the call's arguments. */
 const fetchRequest = z.strictObject({
@@ -16,39 +17,14 @@ const fetchRequest = z.strictObject({
 });
 type FetchRequest = z.infer<typeof fetchRequest>;
 
-/** The head of a response, and its body or the first part of it. */
-export interface FetchedResponse {
-  status: number;
-  statusText: string;
-  /** Where the last redirect led. */
-  url: string;
-  redirected: boolean;
-  headers: [name: string, value: string][];
-  /** base64 */
-  body: string;
-  /** Names the rest of the body for `fetchRead`; null when there is none. */
-  rest: number | null;
-  /** How the body ended in its first part already, if not well. */
-  broken: FetchFailure | null;
-}
-
-/** The next part of a body. */
-export interface FetchedPart {
-  /** base64 */
-  body: string;
-  done: boolean;
-}
-
-export type FetchAnswer<T> = T | { failed: FetchFailure };
-
 /** One run's `fetch`, `fetchRead` and `fetchCancel`. */
 export interface FetchOperations {
   /** `[{ url, method, headers, redirect, body }]` -> FetchedResponse */
   fetch(args: unknown, signal: AbortSignal): Promise<FetchAnswer<FetchedResponse>>;
   /** `[rest]` -> FetchedPart */
-  fetchRead(args: unknown): Promise<FetchAnswer<FetchedPart>>;
+  fetchRead(args: unknown, signal: AbortSignal): Promise<FetchAnswer<FetchedPart>>;
   /** `[rest]`: the script wants no more of this body. */
-  fetchCancel(args: unknown): Promise<null>;
+  fetchCancel(args: unknown, signal: AbortSignal): Promise<null>;
   close(): void;
 }
 
@@ -59,10 +35,12 @@ const unsettable = new Set(
 const forbiddenMethods = new Set(['CONNECT', 'TRACE', 'TRACK']);
 const restArguments = z.tuple([z.number()]);
 
+type Rests = Map<number, { exchange: Exchange; host: string }>;
+
 export function fetchOperations(broker: FetchBroker): FetchOperations {
   const connections = broker.open();
-  /** Responses whose bodies are not read to their ends. */
-  const rests = new Map<number, { exchange: Exchange; host: string }>();
+  /** Responses whose bodies are not read to their ends, by the signal of the body of a script that may read them. */
+  const unread = new WeakMap<AbortSignal, Rests>();
   let nextRest = 0;
   let heldBytes = 0;
 
@@ -79,18 +57,20 @@ export function fetchOperations(broker: FetchBroker): FetchOperations {
     const head = { status, statusText, url, redirected, headers: [...response.headers] };
     try {
       const { bytes, done } = await exchange.read();
-      const rest = done ? null : keep({ exchange, host }, signal);
+      const rest = done ? null : nextRest++;
+      if (rest !== null) restsOf(signal).set(rest, { exchange, host });
       return { ...head, body: bytes.toString('base64'), rest, broken: null };
     } catch (error) {
       return { ...head, body: '', rest: null, broken: describeFailure(error, host, 'terminated') };
     }
   }
 
-  function keep(unread: { exchange: Exchange; host: string }, signal: AbortSignal): number {
-    const rest = nextRest++;
-    rests.set(rest, unread);
-    signal.addEventListener('abort', () => rests.delete(rest), { once: true });
-    return rest;
+  function restsOf(signal: AbortSignal): Rests {
+    const known = unread.get(signal);
+    if (known !== undefined) return known;
+    const made: Rests = new Map();
+    unread.set(signal, made);
+    return made;
   }
 
   return {
@@ -112,22 +92,24 @@ export function fetchOperations(broker: FetchBroker): FetchOperations {
       }
     },
 
-    async fetchRead(args) {
+    async fetchRead(args, signal) {
       const [rest] = restArguments.parse(args);
-      const unread = rests.get(rest);
-      if (unread === undefined) return { failed: badArgument('The body is not there any more.') };
+      const rests = restsOf(signal);
+      const body = rests.get(rest);
+      if (body === undefined) return { failed: badArgument('The body is not there any more.') };
       try {
-        const { bytes, done } = await unread.exchange.read();
+        const { bytes, done } = await body.exchange.read();
         if (done) rests.delete(rest);
         return { body: bytes.toString('base64'), done };
       } catch (error) {
         rests.delete(rest);
-        return { failed: describeFailure(error, unread.host, 'terminated') };
+        return { failed: describeFailure(error, body.host, 'terminated') };
       }
     },
 
-    async fetchCancel(args) {
+    async fetchCancel(args, signal) {
       const [rest] = restArguments.parse(args);
+      const rests = restsOf(signal);
       rests.get(rest)?.exchange.end();
       rests.delete(rest);
       return null;
