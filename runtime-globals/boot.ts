@@ -2,11 +2,13 @@ import type { Inward } from '../src/sandbox/boundary.ts';
 import { findMain, start } from './entry.ts';
 import { answer, connect, type HostReference, open } from './host.ts';
 import { defineProperty, hidden, lazy } from './intrinsics.ts';
+import { installReplay } from './replay/install.ts';
 import { makeContext } from './tailor/context.ts';
 import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
 import { makeLogger } from './tailor/logger.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
+import { makeCrypto } from './web/crypto.ts';
 import { textDecoderClass, textEncoderClass } from './web/encoding.ts';
 import { fetch } from './web/fetch.ts';
 import { headersClass } from './web/headers.ts';
@@ -24,6 +26,7 @@ function install(): void {
   delete target.Atomics;
   lazy(target, 'console', makeConsole);
   lazy(target, 'performance', makePerformance);
+  lazy(target, 'crypto', makeCrypto);
   lazy(target, 'tailor', makeTailor);
   lazy(target, 'TailorErrors', () => TailorErrors);
   lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
@@ -48,7 +51,8 @@ function makeTailor(): object {
 function enter(...message: Inward): unknown {
   switch (message[0]) {
     case 'open':
-      return open(message[1], message[2], message[3]);
+      open(message[1], message[2], message[3]);
+      return message[4] === undefined ? undefined : installReplay(message[4]);
     case 'start':
       return start(message[1], message[2] as object | undefined);
     case 'hasMain':

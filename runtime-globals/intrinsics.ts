@@ -5,7 +5,7 @@
  */
 type Method<Self, Args extends unknown[], Result> = (this: Self, ...args: Args) => Result;
 
-export const { apply, ownKeys } = Reflect;
+export const { apply, construct, ownKeys, defineProperty: tryDefineProperty } = Reflect;
 const { prototype: objectPrototype } = Object;
 
 function uncurry<Self, Args extends unknown[], Result>(
@@ -20,6 +20,10 @@ export const isFiniteNumber = Number.isFinite;
 export const { parse: parseJson, stringify: stringifyJson } = JSON;
 export const { max, floor, trunc } = Math;
 export const { now } = Date;
+export const IntrinsicDate = Date;
+export const IntrinsicIntl = Intl;
+export const IntrinsicMath = Math;
+export const IntrinsicFunction = Function;
 export const toText = String;
 export const toNumber = Number;
 
@@ -28,13 +32,11 @@ export const IntrinsicError = Error;
 export const IntrinsicTypeError = TypeError;
 export const IntrinsicRangeError = RangeError;
 export const IntrinsicMap = Map;
-export const IntrinsicUint8Array = Uint8Array;
 export const IntrinsicUint16Array = Uint16Array;
 /** Of V8, but not yet in TypeScript's library. */
 type Base64 = { fromBase64(text: string): Uint8Array; prototype: { toBase64(this: Uint8Array): string } };
 export const { fromBase64 } = Uint8Array as unknown as Base64;
 export const { from: arrayFrom } = Array;
-export const { isView } = ArrayBuffer;
 export const { fromCharCode } = String;
 export const { iterator } = Symbol;
 /** By name, so that an error from another isolate comes back as what it was. */
@@ -92,6 +94,16 @@ export const mapSet = uncurry<Map<unknown, unknown>, [unknown, unknown], unknown
 export const mapDelete = uncurry<Map<unknown, unknown>, [unknown], boolean>(Map.prototype.delete);
 export const weakGet = uncurry<WeakMap<object, unknown>, [object], unknown>(WeakMap.prototype.get);
 export const weakSet = uncurry<WeakMap<object, unknown>, [object, unknown], unknown>(WeakMap.prototype.set);
+
+const typedArrayPrototype = getPrototypeOf(Uint8Array.prototype) as object;
+const typedArrayGetter = (key: PropertyKey) => getOwnPropertyDescriptor(typedArrayPrototype, key)?.get as never;
+/** The class of a typed array, undefined for anything else. */
+export const typedArrayName = uncurry<unknown, [], string | undefined>(typedArrayGetter(Symbol.toStringTag));
+export const viewBuffer = uncurry<unknown, [], ArrayBuffer>(typedArrayGetter('buffer'));
+export const viewOffset = uncurry<unknown, [], number>(typedArrayGetter('byteOffset'));
+export const viewBytes = uncurry<unknown, [], number>(typedArrayGetter('byteLength'));
+export const { isView } = ArrayBuffer;
+export const IntrinsicUint8Array = Uint8Array;
 
 /** Appends without a setter of a polluted prototype seeing it. */
 export function append<T>(list: T[], value: T): void {

@@ -79,6 +79,8 @@ export const limits = {
   fetchHeadBytes: 64 * KiB,
   /** S4: bytes of the requests that one run has under way, their bodies included. */
   fetchRunBytes: 16 * MiB,
+  /** D12: readings of the clock that are kept between two recorded calls of a body. */
+  clockReadings: 256,
   /** S4: timers of one isolate that are set at once. */
   timers: 10_000,
   /** D33: bytes of an error's name, message and stack. */
