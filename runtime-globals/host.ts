@@ -10,6 +10,7 @@ import {
   mapGet,
   mapSet,
   parseJson,
+  sleep,
   slice,
 } from './intrinsics.ts';
 
@@ -172,5 +173,5 @@ export function sendIgnored(message: Outward): void {
  */
 function halt(): never {
   sendIgnored(['halting']);
-  for (;;);
+  for (;;) sleep();
 }

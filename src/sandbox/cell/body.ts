@@ -167,8 +167,9 @@ export class Body {
         this.#meter?.block();
         this.#call(message[1], message[2], message[3], message[4], 'blocking');
         // The server is at work now, so this is the time to get the next isolate ready (step-path.md).
-        this.#host.isolates.disposeRetired();
+        // Disposal comes last: a thread that halts spins until this one comes back to its loop.
         this.#host.isolates.prepareContext();
+        this.#host.isolates.disposeRetired();
         return this.#standStill();
       }
       case 'wake':
@@ -340,10 +341,10 @@ export class Body {
     const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
     this.#host.send({ t: 'end', body: this.start.id, end, logs: this.#takeLogs(), usage });
     const { isolates } = this.#host;
-    isolates.retire(() => this.#dispose());
-    if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
     this.#host.ended(this);
+    isolates.retire(() => this.#dispose());
     isolates.prepareIsolate();
+    if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
   }
 
   #log(level: LogLine['level'], at: number, message: string, attributes?: string): void {
