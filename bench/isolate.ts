@@ -124,4 +124,6 @@ console.log(`bare isolate with a context          ${bare.toFixed(2)} ms`);
 console.log(`isolate with context and globals     ${boot.toFixed(2)} ms`);
 console.log(`one body in a warm cell, p50         ${(single[50] as number).toFixed(2)} ms`);
 console.log(`host call, there and back            ${((calls / steps) * 1_000).toFixed(0)} us`);
-console.log(`nested step in one cell              ${perStep.toFixed(2)} ms (${Math.round(1_000 / perStep)} a second), ${cpu.toFixed(2)} ms CPU of the cell`);
+console.log(
+  `nested step in one cell              ${perStep.toFixed(2)} ms (${Math.round(1_000 / perStep)} a second), ${cpu.toFixed(2)} ms CPU of the cell`,
+);

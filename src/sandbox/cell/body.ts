@@ -2,7 +2,7 @@ import type ivm from 'isolated-vm';
 import { limits as platformLimits } from '../../limits.ts';
 import { answerError, answerUndefined, answerValue, type Failure, type Inward, type Outward } from '../boundary.ts';
 import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-errors.ts';
-import type { BodyLimits, BodyType, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
+import type { BodyLimits, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
@@ -12,7 +12,6 @@ import { type Meter, startMeter } from './usage.ts';
 
 export interface BodyStart {
   id: number;
-  type: BodyType;
   script: ScriptSource;
   args: string;
   context: string;
@@ -85,7 +84,7 @@ export class Body {
     }
     if (this.#ended) return;
     this.#meter = startMeter(booted.isolate, start.limits);
-    booted.enter.applySync(undefined, ['open', start.type, start.context, start.checking]);
+    booted.enter.applySync(undefined, ['open', start.context, start.checking]);
     let namespace: ivm.Reference | undefined;
     try {
       namespace = await this.#task(() => evaluate(booted, start.script, this.#script as CachedScript));
