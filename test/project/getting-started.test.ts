@@ -18,7 +18,10 @@ test.skipIf(!hasCurl)('the commands of docs/getting-started.md do what the page 
     .replace('http://127.0.0.1:4700', server.url)
     .replace('$(cat .jobcell/admin-token)', server.adminToken);
   const cwd = mkdtempSync(join(inject('runFolder'), 'tutorial-'));
-  const { status, stdout, stderr } = spawnSync('bash', ['--norc', '-euo', 'pipefail', '-c', script], { cwd, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync('bash', ['--norc', '-euo', 'pipefail', '-c', script], {
+    cwd,
+    encoding: 'utf8',
+  });
   expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: '' });
   expect(stdout).not.toContain('"code"');
   // Two runs, plain and replayed: the result stands at the execution and at its main job execution.
