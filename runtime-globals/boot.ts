@@ -37,7 +37,7 @@ function makeTailor(): object {
 function enter(...message: Inward): unknown {
   switch (message[0]) {
     case 'open':
-      return open(message[1], message[2], message[3]);
+      return open(message[1], message[2]);
     case 'start':
       return start(message[1], message[2] as object | undefined);
     case 'hasMain':

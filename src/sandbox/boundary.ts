@@ -2,7 +2,7 @@
  * What crosses between an isolate and its cell: primitives only (rule S3). Shared with runtime-globals.
  * Every message is the list of arguments of the ONE function of the cell that an isolate's boot code holds.
  */
-import type { BodyType, LogLevel } from './protocol.ts';
+import type { LogLevel } from './protocol.ts';
 
 /**
  * From the isolate to the cell. The answer is true for what is only handed over and a text for what blocks; anything
@@ -27,7 +27,7 @@ export type Outward =
 /** From the cell to the isolate. */
 export type Inward =
   /** Before the script is evaluated: JSON text of what `tailor.context` answers, and why host calls are refused, if they are. */
-  | [kind: 'open', type: BodyType, context: string, refusal: string | undefined]
+  | [kind: 'open', context: string, refusal: string | undefined]
   /** Finds `main` and runs it. `namespace` is the module's, undefined for a script. */
   | [kind: 'start', args: string, namespace: unknown]
   /** True when the evaluated script has a `main`. */

@@ -2,7 +2,7 @@ import type ivm from 'isolated-vm';
 import { limits as platformLimits } from '../../limits.ts';
 import { answerError, answerUndefined, answerValue, type Failure, type Inward, type Outward } from '../boundary.ts';
 import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-errors.ts';
-import type { BodyLimits, BodyType, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
+import type { BodyLimits, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
@@ -12,7 +12,6 @@ import { type Meter, startMeter } from './usage.ts';
 
 export interface BodyStart {
   id: number;
-  type: BodyType;
   script: ScriptSource;
   args: string;
   context: string;
@@ -85,7 +84,7 @@ export class Body {
     }
     if (this.#ended) return;
     this.#meter = startMeter(booted.isolate, start.limits);
-    booted.enter.applySync(undefined, ['open', start.type, start.context, start.checking]);
+    booted.enter.applySync(undefined, ['open', start.context, start.checking]);
     let namespace: ivm.Reference | undefined;
     try {
       namespace = await this.#task(() => evaluate(booted, start.script, this.#script as CachedScript));
@@ -167,8 +166,9 @@ export class Body {
         this.#meter?.block();
         this.#call(message[1], message[2], message[3], message[4], 'blocking');
         // The server is at work now, so this is the time to get the next isolate ready (step-path.md).
-        this.#host.isolates.disposeRetired();
+        // Disposal comes last: a thread that halts spins until this one comes back to its loop.
         this.#host.isolates.prepareContext();
+        this.#host.isolates.disposeRetired();
         return this.#standStill();
       }
       case 'wake':
@@ -340,10 +340,10 @@ export class Body {
     const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
     this.#host.send({ t: 'end', body: this.start.id, end, logs: this.#takeLogs(), usage });
     const { isolates } = this.#host;
-    isolates.retire(() => this.#dispose());
-    if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
     this.#host.ended(this);
+    isolates.retire(() => this.#dispose());
     isolates.prepareIsolate();
+    if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
   }
 
   #log(level: LogLine['level'], at: number, message: string, attributes?: string): void {

@@ -83,7 +83,6 @@ function check(source: string): void {
   run(
     {
       id: 0,
-      type: 'JOB',
       script: { hash: '', format, fileName: checkedFileName },
       args: '{}',
       context: '{}',
@@ -135,8 +134,8 @@ process.on('message', (message: ToCell) => {
     case 'deadline':
       return setDeadline(message.at);
     case 'run': {
-      const { body: id, type, script, args, context, limits: bodyLimits } = message;
-      return run({ id, type, script, args, context, limits: bodyLimits });
+      const { body: id, script, args, context, limits: bodyLimits } = message;
+      return run({ id, script, args, context, limits: bodyLimits });
     }
     case 'source':
       return scripts.deliver(message.hash, message.text);
