@@ -1,5 +1,6 @@
 /**
- * What one cell costs, without a database: `npm run build`, then `node_modules/.bin/node bench/isolate.ts`.
+ * What one cell costs, without a database: `npm run build`, then
+ * `node_modules/.bin/node --no-node-snapshot bench/isolate.ts`.
  * Prints the start of an isolate with its globals, the round trip of a nested call, and steps a second in one cell.
  */
 import { readFileSync } from 'node:fs';
@@ -13,6 +14,7 @@ import type { BodyEnd, BodyRequest, CellLease } from '../src/sandbox/sandbox.ts'
 
 const packageRoot = fileURLToPath(new URL('..', import.meta.url));
 const steps = 500;
+const chanceKey = Buffer.alloc(32).toString('base64');
 
 const scripts: Record<string, string> = {
   loop: `export function main({ steps }) {
@@ -42,6 +44,7 @@ function request(lease: CellLease, name: string, args: string): BodyRequest {
       cpuMs: limits.jobFunctionCpuMs,
       wallMs: limits.jobFunctionWallMs,
     },
+    replay: { chanceKey, run: 1, segments: [] },
     onCall: async (call) => {
       const [job] = JSON.parse(call.args) as [string];
       if (job === 'echo') return { value: call.payload ?? undefined };

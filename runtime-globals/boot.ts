@@ -2,11 +2,13 @@ import type { Inward } from '../src/sandbox/boundary.ts';
 import { findMain, start } from './entry.ts';
 import { answer, connect, type HostReference, open } from './host.ts';
 import { defineProperty, hidden, lazy } from './intrinsics.ts';
+import { installReplay } from './replay/install.ts';
 import { makeContext } from './tailor/context.ts';
 import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
 import { makeLogger } from './tailor/logger.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
+import { makeCrypto } from './web/crypto.ts';
 import { makePerformance } from './web/performance.ts';
 import { tick, timerGlobals } from './web/timers.ts';
 
@@ -19,6 +21,7 @@ function install(): void {
   delete target.Atomics;
   lazy(target, 'console', makeConsole);
   lazy(target, 'performance', makePerformance);
+  lazy(target, 'crypto', makeCrypto);
   lazy(target, 'tailor', makeTailor);
   lazy(target, 'TailorErrors', () => TailorErrors);
   lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
@@ -37,7 +40,8 @@ function makeTailor(): object {
 function enter(...message: Inward): unknown {
   switch (message[0]) {
     case 'open':
-      return open(message[1], message[2]);
+      open(message[1], message[2]);
+      return message[3] === undefined ? undefined : installReplay(message[3]);
     case 'start':
       return start(message[1], message[2] as object | undefined);
     case 'hasMain':

@@ -1,17 +1,8 @@
-import type { Failure } from '../src/sandbox/boundary.ts';
-import { codedError, codeOf, failingPosition, isMapped } from './errors.ts';
+import { codedError } from './errors.ts';
+import { failureText } from './failure.ts';
 import { refuse, sendLast } from './host.ts';
-import {
-  defineProperty,
-  hidden,
-  IntrinsicPromise,
-  isPromise,
-  parseJson,
-  promiseThen,
-  stringifyJson,
-} from './intrinsics.ts';
+import { defineProperty, hidden, IntrinsicPromise, isPromise, parseJson, promiseThen } from './intrinsics.ts';
 import { toJson } from './json.ts';
-import { describeThrown } from './text.ts';
 
 type Main = (args: unknown) => unknown;
 
@@ -67,17 +58,5 @@ function finish(value: unknown): never {
 
 function fail(thrown: unknown, threw: boolean, typeErrorCode?: string): never {
   refuse('main has ended already.');
-  const { name, message, stack } = describeThrown(thrown);
-  const failure = {
-    __proto__: null,
-    name,
-    message,
-    stack,
-    mapped: isMapped(thrown, stack),
-    position: failingPosition(thrown),
-    threw,
-  } as unknown as Failure;
-  const code = codeOf(thrown) ?? (name === 'TypeError' ? typeErrorCode : undefined);
-  if (code !== undefined) failure.code = code;
-  return sendLast(['failed', stringifyJson(failure)]);
+  return sendLast(['failed', failureText(thrown, threw, typeErrorCode)]);
 }

@@ -18,6 +18,8 @@ interface Origin {
   position: number | null;
   /** Mapped where it was thrown; as long as the script leaves it alone, it must not be mapped again. */
   stack: string;
+  /** We made the error; false for one of the script's own. */
+  ours: boolean;
 }
 
 const origins = new WeakMap<object, unknown>();
@@ -29,7 +31,7 @@ export function errorFromHost(error: ScriptError, position: number | null): Erro
   defineProperty(made, 'name', hidden(error.name));
   defineProperty(made, 'stack', hidden(error.stack));
   if (error.code !== undefined) defineProperty(made, 'code', hidden(error.code));
-  weakSet(origins, made, { position, stack: error.stack } satisfies Origin);
+  weakSet(origins, made, { position, stack: error.stack, ours: true } satisfies Origin);
   return made;
 }
 
@@ -37,8 +39,21 @@ export function errorFromHost(error: ScriptError, position: number | null): Erro
 export function codedError(code: string, message: string): Error {
   const made = new IntrinsicError(message);
   defineProperty(made, 'code', hidden(code));
-  weakSet(origins, made, { position: null, stack: '' } satisfies Origin);
+  weakSet(origins, made, { position: null, stack: '', ours: true } satisfies Origin);
   return made;
+}
+
+/** An error in the place of a DOMException. */
+export function domException(name: string, message: string): Error {
+  const made = new IntrinsicError(message);
+  defineProperty(made, 'name', hidden(name));
+  return made;
+}
+
+/** Remembers that an error of the script's own failed a recorded call, unless it came from another one (D9). */
+export function failedCall(thrown: unknown, position: number | null): void {
+  if (typeof thrown !== 'object' || thrown === null || weakGet(origins, thrown) !== undefined) return;
+  weakSet(origins, thrown, { position, stack: '', ours: false } satisfies Origin);
 }
 
 export function typeError(message: string): Error {
@@ -54,7 +69,9 @@ export function isMapped(thrown: unknown, stack: string): boolean {
 
 /** Code of an error made by us; a `code` of the script's own error means nothing. */
 export function codeOf(thrown: unknown): string | undefined {
-  if (!isError(thrown) || weakGet(origins, thrown as object) === undefined) return undefined;
+  if (!isError(thrown)) return undefined;
+  const origin = weakGet(origins, thrown as object) as Origin | undefined;
+  if (origin === undefined || !origin.ours) return undefined;
   const code: unknown = getOwnPropertyDescriptor(thrown, 'code')?.value;
   return typeof code === 'string' ? code : undefined;
 }

@@ -13,6 +13,7 @@ import {
   sleep,
   slice,
 } from './intrinsics.ts';
+import { callbacksUnderWay, inResolveCallback } from './resolve-callback.ts';
 
 /** The cell's one function, as isolated-vm hands it in. It never leaves this module (rule S3). */
 export interface HostReference {
@@ -34,6 +35,8 @@ let contextText = '{}';
 /** Positions are given at the call, in program order (D5). */
 let nextPosition = 0;
 let nextId = 0;
+/** The readings of the clock since the last recorded call, where they are kept (D12). */
+let takeClock: (segment: number) => string = () => '';
 let outstanding = 0;
 const pending = new IntrinsicMap<unknown, unknown>();
 
@@ -51,6 +54,13 @@ export function refuse(reason: string): void {
   refusal = reason;
 }
 
+/** From here on recorded calls carry the readings of the clock before them. */
+export function keepClock(take: (segment: number) => string): void {
+  takeClock = take;
+}
+
+/** How many recorded calls the body has made: the segment that its code is in now (D12, D13). */
+export const currentSegment = () => nextPosition;
 export const context = () => parseJson(contextText) as { invoker?: unknown };
 
 /** What a call hands on: its operation, JSON text of its arguments, and JSON text of its payload. */
@@ -61,9 +71,28 @@ export interface Call {
   recorded: boolean;
 }
 
-function admit(call: Call): number | null {
+/** Where a call stands among the recorded calls of its body, and the readings of the clock before it. */
+export interface Place {
+  position: number | null;
+  clock: string;
+  /** The cell knows of it, so it cannot be given back any more. */
+  taken: boolean;
+}
+
+const unrecorded: Place = { position: null, clock: '', taken: true };
+
+function admit(call: Call): Place {
   if (refusal !== undefined) throw codedError('CALL_NOT_ALLOWED', `${call.op} is refused: ${refusal}`);
-  return call.recorded ? nextPosition++ : null;
+  if (!call.recorded) return unrecorded;
+  // D10: a replay does not run the callback again, so it would not make the call again either.
+  if (inResolveCallback()) {
+    throw codedError(
+      'CALL_NOT_ALLOWED',
+      `${call.op} is not allowed inside the callback of tailor.workflow.resolve: call it before or after resolve.`,
+    );
+  }
+  const clock = takeClock(nextPosition);
+  return { position: nextPosition++, clock, taken: false };
 }
 
 /**
@@ -72,10 +101,10 @@ function admit(call: Call): number | null {
  * waits for each position. @throws the answer's error.
  */
 export function callBlocking(call: Call): unknown {
-  const position = admit(call);
+  const { position, clock } = admit(call);
   let text: unknown;
   try {
-    text = host.applySyncPromise(undefined, ['block', call.op, call.args, call.payload, position]);
+    text = host.applySyncPromise(undefined, ['block', call.op, call.args, call.payload, position, clock]);
   } catch (error) {
     if (position !== null) nextPosition = position;
     throwOrHalt(error);
@@ -86,25 +115,34 @@ export function callBlocking(call: Call): unknown {
 
 /** A host call that goes on in the background. @throws when it is refused or too many are under way. */
 export function callAsync(call: Call): Promise<unknown> {
-  if (outstanding >= limits.outstandingHostCalls) {
+  return sendCall(call, admitAsync(call));
+}
+
+/** Gives an asynchronous call its place; `sendCall` has to follow at once. */
+export function admitAsync(call: Call): Place {
+  if (outstanding + callbacksUnderWay() >= limits.outstandingHostCalls) {
     throw codedError(
       'CALL_NOT_ALLOWED',
       `${call.op}: ${limits.outstandingHostCalls} host calls are under way already; await some of them first.`,
     );
   }
-  const position = admit(call);
+  return admit(call);
+}
+
+/** Sends a call at its place: also the one that goes on with an earlier, answered call of that place. */
+export function sendCall(call: Call, place: Place, failure?: string): Promise<unknown> {
+  const { position, clock } = place;
   const id = nextId++;
-  let sent = false;
   try {
     const promise = new IntrinsicPromise((resolve, reject) => {
       mapSet(pending, id, { resolve, reject, position } satisfies Pending);
     });
-    send(['call', call.op, call.args, call.payload, position, id]);
-    sent = true;
+    send(['call', id, call.op, call.args, call.payload, position, clock, failure]);
+    place.taken = true;
     outstanding++;
     return promise;
   } finally {
-    if (!sent && position !== null) nextPosition = position;
+    if (!place.taken && position !== null) nextPosition = position;
   }
 }
 
@@ -147,6 +185,17 @@ export function send(message: Outward): void {
     throwOrHalt(error);
   }
   if (taken !== true) halt();
+}
+
+/** Asks the cell for what it can tell at once. */
+export function ask(message: Outward): string {
+  let text: unknown;
+  try {
+    text = host.applySync(undefined, message);
+  } catch (error) {
+    throwOrHalt(error);
+  }
+  return typeof text === 'string' ? text : halt();
 }
 
 /** The last message of a body: no code of the script runs after it. */

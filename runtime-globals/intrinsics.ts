@@ -5,7 +5,7 @@
  */
 type Method<Self, Args extends unknown[], Result> = (this: Self, ...args: Args) => Result;
 
-export const { apply, ownKeys } = Reflect;
+export const { apply, construct, ownKeys, defineProperty: tryDefineProperty } = Reflect;
 const { prototype: objectPrototype } = Object;
 
 function uncurry<Self, Args extends unknown[], Result>(
@@ -20,6 +20,10 @@ export const isFiniteNumber = Number.isFinite;
 export const { parse: parseJson, stringify: stringifyJson } = JSON;
 export const { max, floor, trunc } = Math;
 export const { now } = Date;
+export const IntrinsicDate = Date;
+export const IntrinsicIntl = Intl;
+export const IntrinsicMath = Math;
+export const IntrinsicFunction = Function;
 export const toText = String;
 export const toNumber = Number;
 
@@ -81,6 +85,16 @@ const Words = Int32Array;
 export function sleep(): void {
   wait(new Words(new SharedBuffer(4)), 0, 0);
 }
+
+const typedArrayPrototype = getPrototypeOf(Uint8Array.prototype) as object;
+const typedArrayGetter = (key: PropertyKey) => getOwnPropertyDescriptor(typedArrayPrototype, key)?.get as never;
+/** The class of a typed array, undefined for anything else. */
+export const typedArrayName = uncurry<unknown, [], string | undefined>(typedArrayGetter(Symbol.toStringTag));
+export const viewBuffer = uncurry<unknown, [], ArrayBuffer>(typedArrayGetter('buffer'));
+export const viewOffset = uncurry<unknown, [], number>(typedArrayGetter('byteOffset'));
+export const viewBytes = uncurry<unknown, [], number>(typedArrayGetter('byteLength'));
+export const { isView } = ArrayBuffer;
+export const IntrinsicUint8Array = Uint8Array;
 
 /** Appends without a setter of a polluted prototype seeing it. */
 export function append<T>(list: T[], value: T): void {

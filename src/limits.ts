@@ -67,6 +67,8 @@ export const limits = {
   logAttributeValueBytes: 4 * KiB,
   /** S "The design" 5: host calls of one isolate that are under way at once. */
   outstandingHostCalls: 256,
+  /** D12: readings of the clock that are kept between two recorded calls of a body. */
+  clockReadings: 256,
   /** S4: timers of one isolate that are set at once. */
   timers: 10_000,
   /** D33: bytes of an error's name, message and stack. */

@@ -2,6 +2,7 @@ import { typeError } from '../errors.ts';
 import { callAsync, callBlocking } from '../host.ts';
 import { IntrinsicPromise, stringifyJson } from '../intrinsics.ts';
 import { argumentsJson } from '../json.ts';
+import { runResolve } from './resolve.ts';
 
 /** `tailor.workflow` (behaviour.md 2). Every function here is a recorded call (D5). */
 export function makeWorkflow() {
@@ -32,6 +33,13 @@ export function makeWorkflow() {
   const wait = (key: string, payload?: unknown): unknown =>
     callBlocking({ op: 'wait', args: callArguments('wait', key), payload: argumentsJson(payload), recorded: true });
 
+  const resolve = async (executionId: string, key: string, callback: unknown): Promise<void> => {
+    const args = callArguments('resolve', key, undefined, 'second');
+    const target = quoted('resolve: its first argument', executionId);
+    if (typeof callback !== 'function') throw typeError('resolve: its third argument must be a function.');
+    await runResolve(args, `{"executionId":${target}}`, callback as (payload: unknown) => unknown);
+  };
+
   return {
     execJobFunction,
     startJobFunction: execJobFunction,
@@ -41,6 +49,7 @@ export function makeWorkflow() {
     resumeWorkflowExecution,
     resumeWorkflow: resumeWorkflowExecution,
     wait,
+    resolve,
   };
 }
 
@@ -72,8 +81,8 @@ function quoted(what: string, value: unknown): string {
   return stringifyJson(value);
 }
 
-function callArguments(what: string, name: unknown, options?: string): string {
-  const first = quoted(`${what}: its first argument`, name);
+function callArguments(what: string, name: unknown, options?: string, place = 'first'): string {
+  const first = quoted(`${what}: its ${place} argument`, name);
   return options === undefined ? `[${first}]` : `[${first},${options}]`;
 }
 

@@ -34,17 +34,33 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
     done.resolve(end);
   }
 
-  async function pass({ call, op, args, payload, position, logs, blocking: blocks }: CallMessage): Promise<void> {
+  async function pass({
+    call,
+    op,
+    args,
+    payload,
+    position,
+    clock,
+    logs,
+    blocking: blocks,
+  }: CallMessage): Promise<void> {
     if (finished) return;
     if (blocks) blocking++;
-    const answer = await request.onCall({ op, args, payload, position, logs });
+    const answer = await request.onCall({ op, args, payload, position, clock, logs });
     if (blocks) blocking--;
     if (!finished) send({ t: 'answer', body: id, call, answer });
   }
 
-  /** Positions have no gaps, so a call that overtook an earlier one waits for it. */
-  function passInOrder(message: CallMessage): void {
-    early.set(message.position ?? -1, message);
+  /**
+   * Positions have no gaps, so a call that overtook an earlier one waits for it. One at a position that was passed on
+   * already goes on with that call, and has nothing to wait for but its turn.
+   */
+  function passInOrder(message: CallMessage, position: number): void {
+    if (position < nextPosition) {
+      chain = chain.then(() => pass(message));
+      return;
+    }
+    early.set(position, message);
     for (let next = early.get(nextPosition); next !== undefined; next = early.get(nextPosition)) {
       early.delete(nextPosition++);
       const call = next;
@@ -61,7 +77,7 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
     },
     call(message) {
       if (message.position === null) void pass(message);
-      else passInOrder(message);
+      else passInOrder(message, message.position);
     },
     logs(lines) {
       if (!finished) request.onLogs(lines);

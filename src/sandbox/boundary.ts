@@ -12,9 +12,13 @@ export type Outward =
   /** A log line, already bounded and storable. `attributes` is JSON text. */
   | [kind: 'log', level: LogLevel, at: number, message: string, attributes: string | undefined]
   /** A host call whose answer comes later, by `['answer', id, ...]`. */
-  | [kind: 'call', op: string, args: string, payload: string | null, position: number | null, id: number]
+  | [kind: 'call', id: number, ...call: OutwardCall]
   /** A host call that blocks the isolate until it is answered. */
-  | [kind: 'block', op: string, args: string, payload: string | null, position: number | null]
+  | [kind: 'block', ...call: OutwardCall]
+  /** The readings of the clock before a recorded call of an earlier run (D12); answered at once by `1700000000000,...`. */
+  | [kind: 'clock', segment: number]
+  /** `chanceBlockBytes` bytes of a segment's chance (D13), or with null of the machine's; answered at once by a text of one character a byte. */
+  | [kind: 'chance', segment: number | null, block: number]
   /** Asks for one `['tick']` after so many milliseconds; replaces an earlier one. */
   | [kind: 'wake', ms: number]
   /** `main` returned: the result as JSON text. Answered when the isolate is to halt. */
@@ -24,10 +28,28 @@ export type Outward =
   /** The isolate stands still, running, and can be disposed. */
   | [kind: 'halting'];
 
+/**
+ * `clock` holds the readings since the last recorded call, separated by commas. `failure` tells that the script's own
+ * part in the call failed: a `Failure` as JSON text, which becomes the last of the arguments, `{ error }`.
+ */
+export type OutwardCall = [
+  op: string,
+  args: string,
+  payload: string | null,
+  position: number | null,
+  clock: string,
+  failure?: string | undefined,
+];
+
+export const chanceBlockBytes = 4_096;
+
 /** From the cell to the isolate. */
 export type Inward =
-  /** Before the script is evaluated: JSON text of what `tailor.context` answers, and why host calls are refused, if they are. */
-  | [kind: 'open', context: string, refusal: string | undefined]
+  /**
+   * Before the script is evaluated: JSON text of what `tailor.context` answers, why host calls are refused, if they are,
+   * and how many recorded calls earlier runs of the body have made, undefined when nothing of it is ever replayed.
+   */
+  | [kind: 'open', context: string, refusal: string | undefined, recorded: number | undefined]
   /** Finds `main` and runs it. `namespace` is the module's, undefined for a script. */
   | [kind: 'start', args: string, namespace: unknown]
   /** True when the evaluated script has a `main`. */

@@ -191,11 +191,11 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     async run(request) {
       if (!process.alive) return { type: 'gone', lost: verdict === undefined, logs: [] };
       const body = startBodyRun(nextBody++, request, (message) => process.send(message));
-      const { script, args, context, limits } = request;
+      const { script, args, context, limits, replay } = request;
       baseRss.set(body.id, process.memory().rss);
       bodies.push(body);
       lastHeard = performance.now();
-      process.send({ t: 'run', body: body.id, script, args, context, limits });
+      process.send({ t: 'run', body: body.id, script, args, context, limits, replay });
       const end = await body.done;
       const index = bodies.indexOf(body);
       if (index !== -1) bodies.splice(index, 1);

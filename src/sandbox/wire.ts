@@ -1,5 +1,5 @@
 /** What the server and a cell send each other over IPC. */
-import type { BodyLimits, HostAnswer, LogLine, ScriptError, ScriptSource, Usage } from './protocol.ts';
+import type { BodyLimits, BodyReplay, HostAnswer, LogLine, ScriptError, ScriptSource, Usage } from './protocol.ts';
 import type { ErrorKind, ScriptCheck } from './sandbox.ts';
 
 export type ToCell =
@@ -12,6 +12,7 @@ export type ToCell =
       args: string;
       context: string;
       limits: BodyLimits;
+      replay: BodyReplay | null;
     }
   | { t: 'source'; hash: string; text: string | null }
   | { t: 'sourceMap'; body: number; text: string | null }
@@ -31,7 +32,9 @@ export type FromCell =
       op: string;
       args: string;
       payload: string | null;
+      /** Two calls may have one position: the second goes on with what the first began. */
       position: number | null;
+      clock: number[];
       /** The isolate stands still until the answer. */
       blocking: boolean;
       logs: LogLine[];

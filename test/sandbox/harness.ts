@@ -2,7 +2,15 @@ import { createHash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { pino } from 'pino';
 import { createSandbox } from '../../src/sandbox/create-sandbox.ts';
-import type { BodyLimits, BodyType, HostAnswer, HostCall, LogLine, ScriptFormat } from '../../src/sandbox/protocol.ts';
+import type {
+  BodyLimits,
+  BodyReplay,
+  BodyType,
+  HostAnswer,
+  HostCall,
+  LogLine,
+  ScriptFormat,
+} from '../../src/sandbox/protocol.ts';
 import type { BodyEnd, CellLease, Sandbox } from '../../src/sandbox/sandbox.ts';
 
 export const packageRoot = fileURLToPath(new URL('../..', import.meta.url));
@@ -31,6 +39,8 @@ export interface RunOptions {
   limits?: Partial<BodyLimits>;
   fileName?: string;
   sourceMap?: string;
+  /** Of the script itself; the job functions that it calls have none. */
+  replay?: BodyReplay | null;
   /** Scripts of the job functions that it may call. */
   jobs?: Record<string, string>;
   /** Answers a call that is no job function of `jobs`. */
@@ -62,6 +72,7 @@ export async function runIn(lease: CellLease, script: string, options: RunOption
     args: JSON.stringify(options.args ?? {}),
     context: JSON.stringify({ invoker: options.invoker ?? null }),
     limits: { memoryMb: 256, cpuMs: 20_000, wallMs: 60_000, ...options.limits },
+    replay: options.replay ?? null,
     onCall: async (call) => {
       calls.push(call);
       logs.push(...call.logs);
@@ -70,6 +81,7 @@ export async function runIn(lease: CellLease, script: string, options: RunOption
       if (job !== undefined) {
         const nested = await runIn(lease, job, {
           ...options,
+          replay: null,
           fileName: `${name}@1.js`,
           args: JSON.parse(call.payload ?? '{}'),
           format: formatOf(job),

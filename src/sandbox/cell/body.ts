@@ -1,11 +1,20 @@
 import type ivm from 'isolated-vm';
 import { limits as platformLimits } from '../../limits.ts';
-import { answerError, answerUndefined, answerValue, type Failure, type Inward, type Outward } from '../boundary.ts';
+import {
+  answerError,
+  answerUndefined,
+  answerValue,
+  type Failure,
+  type Inward,
+  type Outward,
+  type OutwardCall,
+} from '../boundary.ts';
 import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-errors.ts';
-import type { BodyLimits, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
+import type { BodyLimits, BodyReplay, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
+import { chanceBlock, clockText } from './replay.ts';
 import type { CachedScript, Scripts } from './scripts.ts';
 import { cleanStack, describeIsolateError, inlineSourceMap, mapStack, parseSourceMap } from './stack.ts';
 import { type Meter, startMeter } from './usage.ts';
@@ -16,6 +25,7 @@ export interface BodyStart {
   args: string;
   context: string;
   limits: BodyLimits;
+  replay: BodyReplay | null;
   /** The script is only evaluated and looked at; every host call is refused with this reason. */
   checking?: string;
 }
@@ -84,7 +94,8 @@ export class Body {
     }
     if (this.#ended) return;
     this.#meter = startMeter(booted.isolate, start.limits);
-    booted.enter.applySync(undefined, ['open', start.context, start.checking]);
+    const recorded = start.replay?.segments.length;
+    booted.enter.applySync(undefined, ['open', start.context, start.checking, recorded]);
     let namespace: ivm.Reference | undefined;
     try {
       namespace = await this.#task(() => evaluate(booted, start.script, this.#script as CachedScript));
@@ -160,17 +171,21 @@ export class Body {
       case 'log':
         return this.#log(message[1], message[2], message[3], message[4]);
       case 'call':
-        this.#call(message[1], message[2], message[3], message[4], message[5]);
+        this.#call(message[1], message.slice(2) as OutwardCall);
         return true;
       case 'block': {
         this.#meter?.block();
-        this.#call(message[1], message[2], message[3], message[4], 'blocking');
+        this.#call('blocking', message.slice(1) as OutwardCall);
         // The server is at work now, so this is the time to get the next isolate ready (step-path.md).
         // Disposal comes last: a thread that halts spins until this one comes back to its loop.
         this.#host.isolates.prepareContext();
         this.#host.isolates.disposeRetired();
         return this.#standStill();
       }
+      case 'clock':
+        return clockText(this.start.replay, message[1]);
+      case 'chance':
+        return chanceBlock(this.start.replay, message[1], message[2]);
       case 'wake':
         clearTimeout(this.#wake);
         this.#wake = setTimeout(() => {
@@ -193,12 +208,30 @@ export class Body {
     return promise;
   }
 
-  #call(op: string, args: string, payload: string | null, position: number | null, from: number | 'blocking'): void {
+  #call(from: number | 'blocking', [op, args, payload, position, clock, failure]: OutwardCall): void {
     const call = this.#nextCall++;
     this.#calls.set(call, from);
-    const blocking = from === 'blocking';
-    const logs = this.#takeLogs();
-    this.#host.send({ t: 'call', body: this.start.id, call, op, args, payload, position, blocking, logs });
+    const send = (finalArgs: string) => {
+      this.#host.send({
+        t: 'call',
+        body: this.start.id,
+        call,
+        op,
+        args: finalArgs,
+        payload,
+        position,
+        clock: clock === '' ? [] : clock.split(',').map(Number),
+        blocking: from === 'blocking',
+        logs: this.#takeLogs(),
+      });
+    };
+    if (failure === undefined) {
+      send(args);
+      return;
+    }
+    this.#errorOf(JSON.parse(failure) as Failure).then(({ kind: _, ...error }) => {
+      if (!this.#ended) send(JSON.stringify([...(JSON.parse(args) as unknown[]), { error }]));
+    });
   }
 
   /** The server's answer to a call. */
@@ -290,22 +323,17 @@ export class Body {
       this.#memoryLimit();
       return;
     }
-    const stack = cleanStack(failure.stack);
-    const error: CodedError = {
-      name: failure.name,
-      message: failure.message,
-      stack,
-      kind: kindOf(failure.code),
-    };
-    if (failure.code !== undefined) error.code = failure.code;
-    if (failure.mapped || this.start.checking !== undefined || !stack.includes(this.start.script.fileName)) {
-      this.#fail(error, failure.position);
-      return;
-    }
     this.#finish();
-    this.#mapped(stack).then((mapped) => {
-      this.#tell({ type: 'failed', error: { ...error, stack: mapped }, failingPosition: failure.position });
-    });
+    this.#errorOf(failure).then((error) => this.#tell({ type: 'failed', error, failingPosition: failure.position }));
+  }
+
+  /** The error as people read it, its stack cleaned and mapped. */
+  async #errorOf({ name, message, stack: raw, code, mapped }: Failure): Promise<CodedError> {
+    const stack = cleanStack(raw);
+    const error: CodedError = { name, message, stack, kind: kindOf(code) };
+    if (code !== undefined) error.code = code;
+    if (mapped || this.start.checking !== undefined || !stack.includes(this.start.script.fileName)) return error;
+    return { ...error, stack: await this.#mapped(stack) };
   }
 
   async #mapped(stack: string): Promise<string> {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import ivm from 'isolated-vm';
 import type { Outward } from '../boundary.ts';
+import { rehearse } from './rehearsal.ts';
 
 /** An isolate with a context and the runtime globals in it, before any script. */
 export interface BootedIsolate {
@@ -37,7 +38,7 @@ export interface Isolates {
 /** The split spare of step-path.md: a cell always has the next isolate ready, made while it waits for the server. */
 export function openIsolates(globalsFile: string): Isolates {
   const globals = readFileSync(globalsFile, 'utf8');
-  let cachedData: ivm.ExternalCopy<ArrayBuffer> | undefined;
+  const cachedData = new ivm.ExternalCopy(rehearse(globals, globalsName));
   let spare: Spare | undefined;
   let spareMemoryMb = 256;
   let retired: (() => void)[] = [];
@@ -74,13 +75,7 @@ export function openIsolates(globalsFile: string): Isolates {
 
   /** `cachedData` is machine code: only what this very process made for this very text is used. */
   function compileGlobals(isolate: ivm.Isolate): ivm.Script {
-    const filename = 'jobcell:globals';
-    if (cachedData === undefined) {
-      const script = isolate.compileScriptSync(globals, { filename, produceCachedData: true }) as WithCache;
-      cachedData = script.cachedData;
-      return script;
-    }
-    const script = isolate.compileScriptSync(globals, { filename, cachedData }) as WithCache;
+    const script = isolate.compileScriptSync(globals, { filename: globalsName, cachedData }) as WithCache;
     if (script.cachedDataRejected) throw new Error('V8 rejected the cached data of the runtime globals.');
     return script;
   }
@@ -121,4 +116,7 @@ export function openIsolates(globalsFile: string): Isolates {
 /** How long a finished isolate may lie around when nothing else gives this thread time to dispose it. */
 const retireMs = 10;
 
-type WithCache = ivm.Script & { cachedData?: ivm.ExternalCopy<ArrayBuffer>; cachedDataRejected?: boolean };
+/** The file name in stacks, by which frames of ours are known. */
+const globalsName = 'jobcell:globals';
+
+type WithCache = ivm.Script & { cachedDataRejected?: boolean };

@@ -87,6 +87,7 @@ function check(source: string): void {
       args: '{}',
       context: '{}',
       limits: { memoryMb: limits.jobFunctionMemoryMb, cpuMs: limits.uploadCpuMs, wallMs: checkWallMs },
+      replay: null,
       checking: checkRefusal,
     },
     {
@@ -128,14 +129,17 @@ function fatal(error: unknown): never {
 
 const bodyOf = (id: number) => bodies.find((body) => body.start.id === id);
 
+// A terminal's Ctrl+C reaches every process of its group, and would look like cells that were lost (D23): what ends a
+// cell is its server, or the end of its server.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
 process.on('disconnect', die);
 process.on('message', (message: ToCell) => {
   switch (message.t) {
     case 'deadline':
       return setDeadline(message.at);
     case 'run': {
-      const { body: id, script, args, context, limits: bodyLimits } = message;
-      return run({ id, script, args, context, limits: bodyLimits });
+      const { body: id, script, args, context, limits: bodyLimits, replay } = message;
+      return run({ id, script, args, context, limits: bodyLimits, replay });
     }
     case 'source':
       return scripts.deliver(message.hash, message.text);
@@ -161,9 +165,6 @@ function dropPrivileges(): void {
   process.setuid?.(nobody);
 }
 
-// The first isolate makes the code cache; the second is the spare, which then starts from it.
-isolates.prepareContext();
-isolates.take(limits.jobFunctionMemoryMb).isolate.dispose();
 isolates.prepareContext();
 dropPrivileges();
 // The server and the database come first (step-path.md).
