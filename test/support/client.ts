@@ -21,7 +21,7 @@ export interface Execution {
   finishedAt: string | null;
   stack: string[];
   jobExecutions: JobExecution[];
-  waitingFor: { reason: string } | null;
+  waitingFor: { reason: string; key?: string; payload?: unknown; retryAfter?: string } | null;
 }
 
 export interface JobExecution {
@@ -172,6 +172,29 @@ export class Workspace {
       },
     );
     return started.executionId;
+  }
+
+  /** Resumes an execution and waits until it is in a final status again. */
+  async resume(id: string, body: { code?: 'latest' | 'pinned'; from?: string } = {}): Promise<Execution> {
+    await this.client.expect('POST', `${this.path}/executions/${id}/resume`, { body });
+    return this.finished(id);
+  }
+
+  cancel(id: string): Promise<Answer<Problem>> {
+    return this.client.post(`${this.path}/executions/${id}/cancel`, {});
+  }
+
+  resolve(id: string, key: string, result?: unknown): Promise<Answer<Problem>> {
+    return this.client.post(`${this.path}/executions/${id}/waits/${key}/resolve`, { result });
+  }
+
+  /** The log lines of an execution, oldest first. */
+  async logs(id: string): Promise<{ message: string; path: string; run: number; level: string }[]> {
+    const page = await this.client.expect<{ items: { message: string; path: string; run: number; level: string }[] }>(
+      'GET',
+      `${this.path}/executions/${id}/logs?limit=200`,
+    );
+    return page.items;
   }
 
   getExecution(id: string): Promise<Execution> {
