@@ -76,6 +76,9 @@ function describeOne(error: Error, host: string): FetchFailure['cause'] {
   }
   const known = byMessage[error.message];
   if (known !== undefined) return { code: known[0], message: known[1] };
+  if (error.name === 'HTTPParserError') {
+    return { code: 'INVALID_HTTP', message: `${host} does not answer with valid HTTP.` };
+  }
   const { code } = error as NodeJS.ErrnoException;
   if (typeof code !== 'string') return undefined;
   const sentence = byCode[code]?.(host) ?? otherCode(code, host);
@@ -85,7 +88,6 @@ function describeOne(error: Error, host: string): FetchFailure['cause'] {
 function otherCode(code: string, host: string): string {
   if (/CERT|SELF_SIGNED|ISSUER|SIGNATURE/.test(code)) return `The TLS certificate of ${host} is not valid.`;
   if (/^(ERR_SSL|ERR_TLS|EPROTO)/.test(code)) return `${host} does not speak TLS as it should.`;
-  if (code.startsWith('HPE_')) return `${host} does not answer with valid HTTP.`;
   if (code.startsWith('Z_') || code.startsWith('ERR__ERROR_FORMAT'))
     return `The body from ${host} cannot be decompressed.`;
   return `The exchange with ${host} failed.`;
