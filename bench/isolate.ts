@@ -3,6 +3,7 @@
  * `node_modules/.bin/node --no-node-snapshot bench/isolate.ts`.
  * Prints the start of an isolate with its globals, the round trip of a nested call, and steps a second in one cell.
  */
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import ivm from 'isolated-vm';
 import { pino } from 'pino';
@@ -89,6 +90,12 @@ function isolateStart(): { boot: number; bare: number } {
   return { bare: mean(bare), boot: mean(booted) };
 }
 
+/** CPU time of a process so far, ms. */
+function cpuOf(pid: number): number {
+  const [, utime, stime] = /\) (?:\S+ ){11}(\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'latin1')) ?? [];
+  return (Number(utime) + Number(stime)) * 10;
+}
+
 const { bare, boot } = isolateStart();
 const sandbox = createSandbox({
   cells: 1,
@@ -108,7 +115,9 @@ for (let i = 0; i < 100; i++) single.push(await timed(() => run('step', 0)));
 single.sort((a, b) => a - b);
 const calls = await timed(() => run('calls', steps));
 const nested: number[] = [];
+const cpuBefore = cpuOf(lease.pid);
 for (let round = 0; round < 3; round++) nested.push(await timed(() => run('loop', steps)));
+const cpu = (cpuOf(lease.pid) - cpuBefore) / (3 * steps);
 nested.sort((a, b) => a - b);
 const perStep = (nested[1] as number) / steps;
 await lease.release();
@@ -118,4 +127,6 @@ console.log(`bare isolate with a context          ${bare.toFixed(2)} ms`);
 console.log(`isolate with context and globals     ${boot.toFixed(2)} ms`);
 console.log(`one body in a warm cell, p50         ${(single[50] as number).toFixed(2)} ms`);
 console.log(`host call, there and back            ${((calls / steps) * 1_000).toFixed(0)} us`);
-console.log(`nested step in one cell              ${perStep.toFixed(2)} ms (${Math.round(1_000 / perStep)} a second)`);
+console.log(
+  `nested step in one cell              ${perStep.toFixed(2)} ms (${Math.round(1_000 / perStep)} a second), ${cpu.toFixed(2)} ms CPU of the cell`,
+);

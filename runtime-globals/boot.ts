@@ -40,8 +40,8 @@ function makeTailor(): object {
 function enter(...message: Inward): unknown {
   switch (message[0]) {
     case 'open':
-      open(message[1], message[2], message[3]);
-      return message[4] === undefined ? undefined : installReplay(message[4]);
+      open(message[1], message[2]);
+      return message[3] === undefined ? undefined : installReplay(message[3]);
     case 'start':
       return start(message[1], message[2] as object | undefined);
     case 'hasMain':

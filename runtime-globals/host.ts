@@ -1,6 +1,6 @@
 import { limits } from '../src/limits.ts';
 import { answerError, answerUndefined, type Outward } from '../src/sandbox/boundary.ts';
-import type { BodyType, ScriptError } from '../src/sandbox/protocol.ts';
+import type { ScriptError } from '../src/sandbox/protocol.ts';
 import { codedError, errorFromHost } from './errors.ts';
 import {
   IntrinsicMap,
@@ -10,6 +10,7 @@ import {
   mapGet,
   mapSet,
   parseJson,
+  sleep,
   slice,
 } from './intrinsics.ts';
 import { callbacksUnderWay, inResolveCallback } from './resolve-callback.ts';
@@ -30,7 +31,6 @@ interface Pending {
 let host: HostReference;
 /** Why host calls are refused, while they are. */
 let refusal: string | undefined;
-let bodyType: BodyType = 'JOB';
 let contextText = '{}';
 /** Positions are given at the call, in program order (D5). */
 let nextPosition = 0;
@@ -44,8 +44,7 @@ export function connect(reference: HostReference): void {
   host = reference;
 }
 
-export function open(type: BodyType, context: string, refuse: string | undefined): void {
-  bodyType = type;
+export function open(context: string, refuse: string | undefined): void {
   contextText = context;
   refusal = refuse;
 }
@@ -62,7 +61,6 @@ export function keepClock(take: (segment: number) => string): void {
 
 /** How many recorded calls the body has made: the segment that its code is in now (D12, D13). */
 export const currentSegment = () => nextPosition;
-export const currentBodyType = () => bodyType;
 export const context = () => parseJson(contextText) as { invoker?: unknown };
 
 /** What a call hands on: its operation, JSON text of its arguments, and JSON text of its payload. */
@@ -221,5 +219,5 @@ export function sendIgnored(message: Outward): void {
  */
 function halt(): never {
   sendIgnored(['halting']);
-  for (;;);
+  for (;;) sleep();
 }

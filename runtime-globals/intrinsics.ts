@@ -87,6 +87,15 @@ export const viewBytes = uncurry<unknown, [], number>(typedArrayGetter('byteLeng
 export const { isView } = ArrayBuffer;
 export const IntrinsicUint8Array = Uint8Array;
 
+const { wait } = Atomics;
+const SharedBuffer = SharedArrayBuffer;
+const Words = Int32Array;
+
+/** Sleeps without a processor until V8 interrupts the thread; looping instead would take one from the cell. */
+export function sleep(): void {
+  wait(new Words(new SharedBuffer(4)), 0, 0);
+}
+
 /** Appends without a setter of a polluted prototype seeing it. */
 export function append<T>(list: T[], value: T): void {
   defineProperty(list, list.length, own(value));

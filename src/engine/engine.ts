@@ -42,7 +42,7 @@ export interface EngineOptions {
 }
 
 /** A request to start an execution; `args` and `invoker` are JSON texts. */
-export interface StartRequest {
+interface StartRequest {
   workspaceId: string;
   workflow: string;
   args: string;

@@ -2,7 +2,7 @@
  * What crosses between an isolate and its cell: primitives only (rule S3). Shared with runtime-globals.
  * Every message is the list of arguments of the ONE function of the cell that an isolate's boot code holds.
  */
-import type { BodyType, LogLevel } from './protocol.ts';
+import type { LogLevel } from './protocol.ts';
 
 /**
  * From the isolate to the cell. The answer is true for what is only handed over and a text for what blocks; anything
@@ -49,7 +49,7 @@ export type Inward =
    * Before the script is evaluated: JSON text of what `tailor.context` answers, why host calls are refused, if they are,
    * and how many recorded calls earlier runs of the body have made, undefined when nothing of it is ever replayed.
    */
-  | [kind: 'open', type: BodyType, context: string, refusal: string | undefined, recorded: number | undefined]
+  | [kind: 'open', context: string, refusal: string | undefined, recorded: number | undefined]
   /** Finds `main` and runs it. `namespace` is the module's, undefined for a script. */
   | [kind: 'start', args: string, namespace: unknown]
   /** True when the evaluated script has a `main`. */

@@ -12,8 +12,9 @@ const scriptDeaths: ReadonlySet<string | null> = new Set(['SIGTRAP', 'SIGABRT', 
 const memoryDeath = /out of memory|out-of-memory|invalid size error|OOM|Allocation failed|is_heap_oom/;
 /** A cell whose main thread says nothing for so long is stuck. */
 const silenceMs = 5_000;
-/** How long a cell over its memory bound may go on before it is killed from out here. */
+/** How long a cell over its memory bound may go on before it is killed from out here, and how far over it it may get. */
 const overBoundMs = 100;
+const farOverBound = 64 * 1024 * 1024;
 const resetTimeoutMs = 1_000;
 
 /** One cell: its process, the run in it, and what becomes of the run when the process dies. */
@@ -190,11 +191,11 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     async run(request) {
       if (!process.alive) return { type: 'gone', lost: verdict === undefined, logs: [] };
       const body = startBodyRun(nextBody++, request, (message) => process.send(message));
-      const { type, script, args, context, limits, replay } = request;
+      const { script, args, context, limits, replay } = request;
       baseRss.set(body.id, process.memory().rss);
       bodies.push(body);
       lastHeard = performance.now();
-      process.send({ t: 'run', body: body.id, type, script, args, context, limits, replay });
+      process.send({ t: 'run', body: body.id, script, args, context, limits, replay });
       const end = await body.done;
       const index = bodies.indexOf(body);
       if (index !== -1) bodies.splice(index, 1);
@@ -236,9 +237,11 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
       if (body.blocked) return;
       const { limits } = body.request;
       const grown = rss - (baseRss.get(body.id) ?? rss);
-      if (grown > memoryBound(limits.memoryMb)) {
+      const bound = memoryBound(limits.memoryMb);
+      if (grown > bound) {
         overBoundSince ??= now;
-        if (now - overBoundSince >= overBoundMs) killFor(body.id, memoryLimitError(limits, grown));
+        const patient = grown < bound + farOverBound && now - overBoundSince < overBoundMs;
+        if (!patient) killFor(body.id, memoryLimitError(limits, grown));
       } else {
         overBoundSince = undefined;
       }

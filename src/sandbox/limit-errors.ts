@@ -11,12 +11,12 @@ export function memoryLimitError(limits: BodyLimits, usedBytes: number): CodedEr
   return limitError('MEMORY_LIMIT_EXCEEDED', `Memory limit exceeded: used ${used} MB of ${limits.memoryMb} MB limit`);
 }
 
-export function cpuLimitError(limits: BodyLimits, usedMs: number): CodedError {
+function cpuLimitError(limits: BodyLimits, usedMs: number): CodedError {
   const used = Math.max(Math.floor(limits.cpuMs) + 1, Math.round(usedMs));
   return limitError('CPU_LIMIT_EXCEEDED', `CPU limit exceeded: used ${used} ms of ${limits.cpuMs} ms limit`);
 }
 
-export function timeLimitError(limits: BodyLimits, usedMs: number): CodedError {
+function timeLimitError(limits: BodyLimits, usedMs: number): CodedError {
   const used = Math.max(Math.floor(limits.wallMs) + 1, Math.round(usedMs));
   return limitError('TIME_LIMIT_EXCEEDED', `Time limit exceeded: used ${used} ms of ${limits.wallMs} ms limit`);
 }

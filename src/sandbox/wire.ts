@@ -1,14 +1,5 @@
 /** What the server and a cell send each other over IPC. */
-import type {
-  BodyLimits,
-  BodyReplay,
-  BodyType,
-  HostAnswer,
-  LogLine,
-  ScriptError,
-  ScriptSource,
-  Usage,
-} from './protocol.ts';
+import type { BodyLimits, BodyReplay, HostAnswer, LogLine, ScriptError, ScriptSource, Usage } from './protocol.ts';
 import type { ErrorKind, ScriptCheck } from './sandbox.ts';
 
 export type ToCell =
@@ -17,7 +8,6 @@ export type ToCell =
   | {
       t: 'run';
       body: number;
-      type: BodyType;
       script: ScriptSource;
       args: string;
       context: string;

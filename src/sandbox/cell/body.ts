@@ -10,7 +10,7 @@ import {
   type OutwardCall,
 } from '../boundary.ts';
 import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-errors.ts';
-import type { BodyLimits, BodyReplay, BodyType, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
+import type { BodyLimits, BodyReplay, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
@@ -21,7 +21,6 @@ import { type Meter, startMeter } from './usage.ts';
 
 export interface BodyStart {
   id: number;
-  type: BodyType;
   script: ScriptSource;
   args: string;
   context: string;
@@ -96,7 +95,7 @@ export class Body {
     if (this.#ended) return;
     this.#meter = startMeter(booted.isolate, start.limits);
     const recorded = start.replay?.segments.length;
-    booted.enter.applySync(undefined, ['open', start.type, start.context, start.checking, recorded]);
+    booted.enter.applySync(undefined, ['open', start.context, start.checking, recorded]);
     let namespace: ivm.Reference | undefined;
     try {
       namespace = await this.#task(() => evaluate(booted, start.script, this.#script as CachedScript));
@@ -178,8 +177,9 @@ export class Body {
         this.#meter?.block();
         this.#call('blocking', message.slice(1) as OutwardCall);
         // The server is at work now, so this is the time to get the next isolate ready (step-path.md).
-        this.#host.isolates.disposeRetired();
+        // Disposal comes last: a thread that halts spins until this one comes back to its loop.
         this.#host.isolates.prepareContext();
+        this.#host.isolates.disposeRetired();
         return this.#standStill();
       }
       case 'clock':
@@ -360,7 +360,7 @@ export class Body {
     const meter = this.#meter;
     if (meter === undefined) return;
     meter.sample();
-    meter.block();
+    meter.stop();
   }
 
   /** Sends the end, then gets rid of the isolate and makes the next one while the server is at work. */
@@ -368,10 +368,10 @@ export class Body {
     const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
     this.#host.send({ t: 'end', body: this.start.id, end, logs: this.#takeLogs(), usage });
     const { isolates } = this.#host;
-    isolates.retire(() => this.#dispose());
-    if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
     this.#host.ended(this);
+    isolates.retire(() => this.#dispose());
     isolates.prepareIsolate();
+    if ((this.#meter?.grown ?? 0) > promptDisposal) isolates.disposeRetired();
   }
 
   #log(level: LogLine['level'], at: number, message: string, attributes?: string): void {

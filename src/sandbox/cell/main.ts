@@ -83,7 +83,6 @@ function check(source: string): void {
   run(
     {
       id: 0,
-      type: 'JOB',
       script: { hash: '', format, fileName: checkedFileName },
       args: '{}',
       context: '{}',
@@ -139,8 +138,8 @@ process.on('message', (message: ToCell) => {
     case 'deadline':
       return setDeadline(message.at);
     case 'run': {
-      const { body: id, type, script, args, context, limits: bodyLimits, replay } = message;
-      return run({ id, type, script, args, context, limits: bodyLimits, replay });
+      const { body: id, script, args, context, limits: bodyLimits, replay } = message;
+      return run({ id, script, args, context, limits: bodyLimits, replay });
     }
     case 'source':
       return scripts.deliver(message.hash, message.text);
