@@ -141,11 +141,14 @@ export class Tree {
     const { execution, context } = this.run;
     const { name, args } = body.call;
     const { workspaceId, revision, jobFunctions, invoker, seed } = execution;
-    const script = await context.scripts.resolve(workspaceId, name, revision, jobFunctions[name]);
+    const recorded = this.journal.get(body.path);
+    // E7: a body that is run again is the version it was, also when its name was uploaded after the revision (D28).
+    const version = jobFunctions[name] ?? recorded?.functionVersion ?? undefined;
+    const script = await context.scripts.resolve(workspaceId, name, revision, version);
     if (!script) return failed(unknownJobFailure(body));
     if (this.stopped) return null;
 
-    const run = (this.journal.get(body.path)?.runs ?? 0) + 1;
+    const run = (recorded?.runs ?? 0) + 1;
     const memoryMb = limits.jobFunctionMemoryMb;
     await context.writer.start({
       ...claimOf(execution),
