@@ -6,7 +6,7 @@ import { ClaimLostError } from '../store/claim-lost.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool } from '../store/database.ts';
 import { type ClaimedExecution, finishExecution, scheduleRetry } from '../store/executions.ts';
-import { loadJournal } from '../store/journal.ts';
+import { loadJournal, loadValues, type RecordValues } from '../store/journal.ts';
 import type { StepWriter } from '../store/step-writer.ts';
 import { failedPath } from './failed-path.ts';
 import { engineFailure, type Failure } from './failures.ts';
@@ -61,11 +61,14 @@ export class Run {
     const { executionId } = this.execution;
     try {
       const { records, lastLogId } = this.execution.hasJournal
-        ? await untilConnected(() => loadJournal(this.context.pool, this.execution), this.#abort.signal)
+        ? await untilConnected(
+            () => loadJournal(this.context.pool, this.execution, limits.journalKeptBytes),
+            this.#abort.signal,
+          )
         : { records: [], lastLogId: 0 };
       const log = this.#openLog(lastLogId);
       try {
-        return await this.#driveTrees(new Journal(records), log);
+        return await this.#driveTrees(new Journal(records, (path) => this.#loadValues(path)), log);
       } finally {
         await log.close();
       }
@@ -76,6 +79,10 @@ export class Run {
       }
       return this.#failForOurFault(error);
     }
+  }
+
+  #loadValues(path: string): Promise<RecordValues> {
+    return untilConnected(() => loadValues(this.context.pool, this.execution, path), this.#abort.signal);
   }
 
   #openLog(lastId: number): RunLog {

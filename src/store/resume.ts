@@ -67,7 +67,7 @@ async function resumeIn(db: Queryable, execution: ResumeRequest, plan: PlanResum
   const row = rows[0];
   if (!row) return { type: 'not-found' };
   if (!resumable.includes(row.status)) return { type: 'refused', status: row.status };
-  const { records } = await loadJournal(db, { workspaceId, executionId });
+  const { records } = await loadJournal(db, { workspaceId, executionId }, 0);
   const { again, forget } = plan(records, row.main);
   await db.query(`delete from journal where workspace_id = $1 and execution_id = $2 and path = any($3)`, [
     workspaceId,
