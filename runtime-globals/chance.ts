@@ -1,6 +1,6 @@
 import { ask, currentSegment } from './host.ts';
 import { charCodeAt } from './intrinsics.ts';
-import { inResolveCallback } from './resolve-callback.ts';
+import { outsideOfReplay } from './resolve-callback.ts';
 
 /** Random bytes from the cell, a block at a time. */
 interface Stream {
@@ -19,7 +19,7 @@ const real: Stream = { segment: null, next: 0, text: '', at: 0 };
  * recorded call (D13); the machine's randomness in what is never replayed.
  */
 function stream(): Stream {
-  if (inResolveCallback()) return real;
+  if (outsideOfReplay()) return real;
   const segment = currentSegment();
   if (replayed.segment !== segment) {
     replayed.segment = segment;

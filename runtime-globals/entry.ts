@@ -1,7 +1,7 @@
 import { codedError } from './errors.ts';
 import { failureText } from './failure.ts';
 import { refuse, sendLast } from './host.ts';
-import { defineProperty, hidden, IntrinsicPromise, isPromise, parseJson, promiseThen } from './intrinsics.ts';
+import { defineProperty, hidden, IntrinsicPromise, isPromise, parseJson } from './intrinsics.ts';
 import { toJson } from './json.ts';
 
 type Main = (args: unknown) => unknown;
@@ -24,22 +24,33 @@ export function start(argsText: string, namespace: { main?: unknown; default?: u
     if (main === undefined) fail(codedError('INVALID_SCRIPT', missing), false);
     outcome = main(parseJson(argsText));
     if (typeof outcome !== 'object' || outcome === null) finish(outcome);
-    // The derived promise is made by the intrinsic Promise, whatever the script did to `constructor`.
     const promise = isPromise(outcome)
       ? (outcome as Promise<unknown>)
       : new IntrinsicPromise((resolve) => {
           resolve(outcome);
         });
-    ignoreSpecies(promise);
-    promiseThen(promise, finish, (thrown) => fail(thrown, true));
+    trustPromise(promise);
+    void jobcellMain(promise);
   } catch (thrown) {
     fail(thrown, true);
   }
 }
 
-function ignoreSpecies(promise: Promise<unknown>): void {
+/** Waits for `main`. Its name marks the asynchronous stack of whatever the body does (resolve-callback.ts). */
+async function jobcellMain(promise: Promise<unknown>): Promise<never> {
+  let value: unknown;
   try {
-    defineProperty(promise, 'constructor', hidden(undefined));
+    value = await promise;
+  } catch (thrown) {
+    fail(thrown, true);
+  }
+  return finish(value);
+}
+
+/** Lets `await` take the promise as it is, whatever the script did to `constructor` and `then`. */
+function trustPromise(promise: Promise<unknown>): void {
+  try {
+    defineProperty(promise, 'constructor', hidden(IntrinsicPromise));
   } catch {
     // A frozen promise: its own class decides, and costs the script's own time.
   }

@@ -95,15 +95,6 @@ export const mapDelete = uncurry<Map<unknown, unknown>, [unknown], boolean>(Map.
 export const weakGet = uncurry<WeakMap<object, unknown>, [object], unknown>(WeakMap.prototype.get);
 export const weakSet = uncurry<WeakMap<object, unknown>, [object, unknown], unknown>(WeakMap.prototype.set);
 
-const { wait } = Atomics;
-const SharedBuffer = SharedArrayBuffer;
-const Words = Int32Array;
-
-/** Sleeps without a processor until V8 interrupts the thread; looping instead would take one from the cell. */
-export function sleep(): void {
-  wait(new Words(new SharedBuffer(4)), 0, 0);
-}
-
 const typedArrayPrototype = getPrototypeOf(Uint8Array.prototype) as object;
 const typedArrayGetter = (key: PropertyKey) => getOwnPropertyDescriptor(typedArrayPrototype, key)?.get as never;
 /** The class of a typed array, undefined for anything else. */
@@ -113,6 +104,15 @@ export const viewOffset = uncurry<unknown, [], number>(typedArrayGetter('byteOff
 export const viewBytes = uncurry<unknown, [], number>(typedArrayGetter('byteLength'));
 export const { isView } = ArrayBuffer;
 export const IntrinsicUint8Array = Uint8Array;
+
+const { wait } = Atomics;
+const SharedBuffer = SharedArrayBuffer;
+const Words = Int32Array;
+
+/** Sleeps without a processor until V8 interrupts the thread; looping instead would take one from the cell. */
+export function sleep(): void {
+  wait(new Words(new SharedBuffer(4)), 0, 0);
+}
 
 /** Appends without a setter of a polluted prototype seeing it. */
 export function append<T>(list: T[], value: T): void {

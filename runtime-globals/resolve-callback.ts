@@ -36,16 +36,29 @@ function callNow(callback: Callback, payload: unknown): unknown {
 }
 
 /**
- * Whether the code that runs now belongs to the callback of a `resolve`, which no replay runs again: recorded calls are
- * refused there (D10), and time and chance are real. Sure while the callback is on the stack. After an `await` or a
- * `then` of it V8's asynchronous stack tells, so that code of the body that runs meanwhile is not taken for it. What a
- * callback does in a timer, or in a promise it made by hand, is not recognised: a recorded call there ends in a
- * mismatch at the next replay.
+ * Whether the code that runs now is known to belong to the callback of a `resolve`: it is on the stack, or V8's
+ * asynchronous stack leads to it. That follows `await` and `then`, but no timer, no promise made by hand, and no
+ * `return promise` of an async function. Recorded calls are refused by this (D10): one that is not recognised ends in a
+ * mismatch at the next replay, whereas a refusal of what the body does meanwhile would break a right script at random.
  */
 export function inResolveCallback(): boolean {
   if (underWay === 0) return false;
-  return onStack || indexOf(asyncStack(), 'jobcellResolveCallback (jobcell:') !== -1;
+  return onStack || indexOf(asyncStack(), callbackMark) !== -1;
 }
+
+/**
+ * Whether a replay does not run again what runs now: the callback of a `resolve`, or, while one is under way, whatever
+ * cannot be told to be the body's. Time and chance are real in it and leave no trace, so the body sees the same of both
+ * after its `resolve`, with the callback and without.
+ */
+export function outsideOfReplay(): boolean {
+  if (underWay === 0) return false;
+  if (onStack) return true;
+  const stack = asyncStack();
+  return indexOf(stack, callbackMark) !== -1 || indexOf(stack, 'jobcellMain (jobcell:') === -1;
+}
+
+const callbackMark = 'jobcellResolveCallback (jobcell:';
 
 /** The stack as V8 writes it, deep enough, whatever the script has made of `Error.prepareStackTrace`. */
 function asyncStack(): string {

@@ -33,8 +33,11 @@ export const limits = {
   takeoversWithoutProgress: 10,
   /** Days a workspace keeps its finished executions unless it says otherwise. */
   retentionDays: 30,
-  /** D24: recorded calls of one execution. */
+  /** D24: recorded calls of one execution, and bytes of their arguments, results and errors. */
   journalRecords: 100_000,
+  journalBytes: 1024 * MiB,
+  /** S4: of those, what a server keeps in memory of one run; the rest is read again when a replay needs it. */
+  journalKeptBytes: 2 * MiB,
 
   /** H "Rules for every route": bytes of a script. */
   scriptBytes: 16 * MiB,

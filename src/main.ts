@@ -31,7 +31,15 @@ export async function startServer(config: Config): Promise<RunningServer> {
   const logger = createLogger(config.logLevel);
   const stops: (() => Promise<void>)[] = [];
   const stopAll = async () => {
-    for (let stop = stops.pop(); stop; stop = stops.pop()) await stop();
+    let failure: unknown;
+    for (let stop = stops.pop(); stop; stop = stops.pop()) {
+      await stop().catch((error: unknown) => {
+        // The others are stopped all the same.
+        logger.error({ err: error }, 'a part of the server did not stop cleanly');
+        failure ??= error;
+      });
+    }
+    if (failure !== undefined) throw failure;
   };
   try {
     const fetch = createFetchBroker({ rules: addressRules(config.fetchAllow) });
@@ -90,7 +98,8 @@ export async function startServer(config: Config): Promise<RunningServer> {
     const url = await api.listen({ host: config.host, port: config.port });
     return { url, adminToken: token, close: stopAll };
   } catch (error) {
-    await stopAll();
+    // What does not stop cleanly is logged there; the reason of the failed start is what the caller needs.
+    await stopAll().catch(() => undefined);
     throw error;
   }
 }

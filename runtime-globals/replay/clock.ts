@@ -1,7 +1,7 @@
 import { limits } from '../../src/limits.ts';
 import { ask, currentSegment, keepClock } from '../host.ts';
 import { now, parseJson } from '../intrinsics.ts';
-import { inResolveCallback } from '../resolve-callback.ts';
+import { outsideOfReplay } from '../resolve-callback.ts';
 
 /** Segments that an earlier run of the body has recorded. */
 let recordedSegments = 0;
@@ -19,7 +19,7 @@ export function startClock(segments: number): void {
 
 /** One reading of the clock by the script, ms since the epoch: what it was when the segment was recorded (D12). */
 export function reading(): number {
-  if (inResolveCallback()) return now();
+  if (outsideOfReplay()) return now();
   const current = currentSegment();
   if (current !== segment) enter(current);
   if (count >= limits.clockReadings) return now();

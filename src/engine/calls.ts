@@ -1,6 +1,6 @@
 import { limits } from '../limits.ts';
 import type { HostAnswer, HostCall } from '../sandbox/protocol.ts';
-import type { JournalRecord } from '../store/journal.ts';
+import type { JournalRecord, RecordValues } from '../store/journal.ts';
 import type { Body } from './body.ts';
 import { type Failure, journalLimitFailure, mismatch, toScriptError } from './failures.ts';
 import { type MadeCall, matches, mismatchMessage } from './replay.ts';
@@ -20,22 +20,28 @@ export async function handleCall(tree: Tree, body: Body, call: HostCall): Promis
     return { error: { name: 'TypeError', message: `${call.op} is not a call a job function can make`, stack: '' } };
   }
   const [name, options = {}] = JSON.parse(call.args) as [string, Record<string, unknown>?];
+  const recorded = tree.journal.at(body.path, call.position);
   const made: MadeCall = {
     kind: operation.kind,
     name,
     args: call.payload ?? '{}',
     position: call.position,
     executionPolicyKey: typeof options.executionPolicyKey === 'string' ? options.executionPolicyKey : null,
-    recordedRun: body.ran!.run,
-    clock: call.clock.length > 0 ? JSON.stringify(call.clock) : null,
+    // What the isolate drew its chance and time from: a call that is made again keeps what it was recorded with.
+    recordedRun: recorded?.recordedRun ?? body.ran!.run,
+    clock: recorded?.clock ?? (call.clock.length > 0 ? JSON.stringify(call.clock) : null),
   };
-  const recorded = tree.journal.at(body.path, call.position);
-  if (recorded && !matches(recorded, made)) {
-    tree.failExecution(mismatch(body, mismatchMessage(body.path, call.position, recorded, made)));
-    return null;
+  if (recorded) {
+    const values = await tree.journal.values(recorded);
+    const before = { ...recorded, args: values.args };
+    if (!matches(before, made)) {
+      tree.failExecution(mismatch(body, mismatchMessage(body.path, call.position, before, made)));
+      return null;
+    }
+    if (recorded.status === 'SUCCESS' || recorded.status === 'FAILED') return answer(values);
   }
-  if (recorded && isFinished(recorded)) return answer(recorded);
-  if (!recorded && tree.journal.size >= limits.journalRecords) {
+  const { size, bytes } = tree.journal;
+  if (!recorded && (size >= limits.journalRecords || bytes >= limits.journalBytes)) {
     tree.failExecution(journalLimitFailure(body));
     return null;
   }
@@ -47,19 +53,17 @@ export async function handleCall(tree: Tree, body: Body, call: HostCall): Promis
     tree.stop({ type: 'again' });
     return null;
   }
-  return answer(outcome);
+  return answer(outcome.values!);
 }
 
-const isFinished = (record: JournalRecord) => record.status === 'SUCCESS' || record.status === 'FAILED';
-
-function answer(record: JournalRecord): HostAnswer {
-  if (record.status === 'SUCCESS') return { value: record.result ?? 'null' };
-  return { error: toScriptError(JSON.parse(record.error!) as Failure) };
+/** What a finished call answers, the first time and on every replay. */
+function answer({ result, error }: RecordValues): HostAnswer {
+  return error === null ? { value: result ?? 'null' } : { error: toScriptError(JSON.parse(error) as Failure) };
 }
 
 /**
  * Carries a call out and commits its record.
- * @returns the record; an answer when there is more to come before there is a record; null when the tree has ended.
+ * @returns the record with its values; an answer when there is more to come before there is a record; null when the tree has ended.
  */
 export type CarryOut = (
   tree: Tree,

@@ -12,9 +12,9 @@ import {
   insertExecution,
   isFinal,
   pendingMessage,
-  releaseClaim,
   stopPrefix,
 } from '../store/executions.ts';
+import { giveBack, heldBy } from '../store/holdings.ts';
 import { listen } from '../store/notifications.ts';
 import { createStepWriter } from '../store/step-writer.ts';
 import type { WaitKey } from '../store/waits.ts';
@@ -119,6 +119,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     logger,
     room: () => (lease.valid() ? sandbox.free() : 0),
     claim: (limit) => claimExecutions(pool, lease.serverId, limit),
+    reconcile,
     run: (execution) => {
       const run = new Run(context, execution);
       const driven = run.drive().then(async (ended) => {
@@ -133,6 +134,22 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     },
   });
   sandbox.onFree(scheduler.nudge);
+
+  /**
+   * E6: what the database says this server holds and what it runs are made the same. They part when the answer to a claim
+   * is lost, when a run could not even be failed, or when a cancel's message was missed.
+   */
+  async function reconcile(): Promise<void> {
+    const before = [...runs.keys()];
+    const held = new Set(await heldBy(pool, lease.serverId));
+    const running = new Set([...runs.keys()].map((run) => run.execution.executionId));
+    const orphans = [...held].filter((id) => !running.has(id));
+    if (orphans.length > 0) {
+      logger.warn({ executions: orphans }, 'gave back executions that this server held but did not run');
+      await giveBack(pool, lease.serverId, orphans);
+    }
+    for (const run of before) if (!held.has(run.execution.executionId)) run.abandon();
+  }
 
   function stopRun(executionId: string): void {
     for (const run of runs.keys()) if (run.execution.executionId === executionId) run.abandon();
@@ -207,10 +224,9 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
       await housekeeping.stop();
       for (const timer of retryTimers) clearTimeout(timer);
       await scheduler.stop();
-      const held = [...runs.entries()];
-      for (const [run] of held) run.abandon();
-      await Promise.all(held.map(([, driven]) => driven));
-      await Promise.all(held.map(([run]) => releaseClaim(pool, run.execution)));
+      for (const run of runs.keys()) run.abandon();
+      await Promise.all(runs.values());
+      await giveBack(pool, lease.serverId, null);
       await notifications.stop();
       await lease.stop();
     },

@@ -64,7 +64,7 @@ export function stackLimitFailure(child: Body, parent: Body): Failure {
 
 export function journalLimitFailure(body: Body): Failure {
   const message =
-    `The execution was given up at its ${limits.journalRecords}th recorded call. ` +
+    `The execution was given up: its journal holds ${limits.journalRecords} recorded calls, or 1 GiB of their values. ` +
     'Split the work over several executions, each started with startWorkflow.';
   return engineFailure('JOURNAL_LIMIT', message, 'USER_NON_RUNTIME', body.stackedName);
 }

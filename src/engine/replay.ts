@@ -1,4 +1,4 @@
-import type { JournalRecord, RecordKind } from '../store/journal.ts';
+import type { RecordKind } from '../store/journal.ts';
 import { jsonTextEqual } from './json-equal.ts';
 
 /** What a recorded call is known by when it is made again (D7). */
@@ -22,12 +22,12 @@ export interface MadeCall extends Call {
 const shownArgs = 300;
 
 /** D7: a match compares kind, name and arguments as JSON values; the execution policy key is not compared. */
-export function matches(record: JournalRecord, call: Call): boolean {
-  return record.kind === call.kind && record.name === call.name && jsonTextEqual(record.args, call.args);
+export function matches(recorded: Call, call: Call): boolean {
+  return recorded.kind === call.kind && recorded.name === call.name && jsonTextEqual(recorded.args, call.args);
 }
 
 /** What went wrong, to a person: the body, the position, the recorded call and the replayed one. */
-export function mismatchMessage(bodyPath: string, position: number, record: JournalRecord, call: Call): string {
+export function mismatchMessage(bodyPath: string, position: number, record: Call, call: Call): string {
   return (
     `The replay of ${bodyPath} made another call at position ${position} than the run before: ` +
     `recorded ${describe(record)}, replayed ${describe(call)}. ` +
@@ -36,10 +36,10 @@ export function mismatchMessage(bodyPath: string, position: number, record: Jour
 }
 
 /** D7: the body returned although an earlier run had made more calls. */
-export function leftOverMessage(bodyPath: string, left: JournalRecord[]): string {
+export function leftOverMessage(bodyPath: string, count: number, position: number, first: Call): string {
   return (
-    `The replay of ${bodyPath} returned without ${left.length === 1 ? 'a call' : `${left.length} calls`} that the run ` +
-    `before had made, the first at position ${left[0]!.position}: recorded ${describe(left[0]!)}. ` +
+    `The replay of ${bodyPath} returned without ${count === 1 ? 'a call' : `${count} calls`} that the run ` +
+    `before had made, the first at position ${position}: recorded ${describe(first)}. ` +
     'A body must make the same calls in the same order whenever it is run again.'
   );
 }

@@ -1,7 +1,6 @@
 import { uuidv7 } from 'uuidv7';
 import { untilConnected } from '../store/connection-errors.ts';
 import { isUuid } from '../store/cursor.ts';
-import type { JournalRecord } from '../store/journal.ts';
 import { resumeFromScript } from '../store/resume.ts';
 import type { CarryOut } from './calls.ts';
 import { engineFailure } from './failures.ts';
@@ -20,10 +19,11 @@ export const resumeOther: CarryOut = async (tree, body, call) => {
       engineFailure('CONFLICT', `resumeWorkflow failed: ${message}`, 'USER_NON_RUNTIME', body.stackedName),
     );
   if (!isUuid(executionId)) return refuse(`${JSON.stringify(executionId)} is not the id of an execution.`);
-  const record: JournalRecord = { ...finishedRecord(body, call), result: JSON.stringify(executionId) };
+  const record = finishedRecord(body, call, { result: JSON.stringify(executionId) });
   const finished = {
     ...execution,
     ...record,
+    ...record.values,
     ...call,
     status: 'SUCCESS' as const,
     id: uuidv7(),

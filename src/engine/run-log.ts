@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { LogLine } from '../sandbox/protocol.ts';
+import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool } from '../store/database.ts';
 import { type Claim, commitLogs, type LogRow } from '../store/steps.ts';
 
@@ -11,15 +12,18 @@ export class RunLog {
   readonly #pool: Pool;
   readonly #claim: Claim;
   readonly #logger: Logger;
+  readonly #signal: AbortSignal;
   #lastId: number;
   #held: LogRow[] = [];
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
 
-  constructor(options: { pool: Pool; claim: Claim; logger: Logger; lastId: number }) {
+  /** @param options.signal ends the wait for a database that is away. */
+  constructor(options: { pool: Pool; claim: Claim; logger: Logger; lastId: number; signal: AbortSignal }) {
     this.#pool = options.pool;
     this.#claim = options.claim;
     this.#logger = options.logger;
+    this.#signal = options.signal;
     this.#lastId = options.lastId;
   }
 
@@ -49,7 +53,7 @@ export class RunLog {
   #flush(): void {
     const lines = this.take();
     this.#flushing = this.#flushing
-      .then(() => commitLogs(this.#pool, this.#claim, lines))
+      .then(() => untilConnected(() => commitLogs(this.#pool, this.#claim, lines), this.#signal))
       .catch((error: unknown) => {
         // Lines are worth less than the run: it goes on, and the operator sees why they are missing.
         this.#logger.warn({ err: error, executionId: this.#claim.executionId }, 'could not write log lines');

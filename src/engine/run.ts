@@ -6,8 +6,8 @@ import type { CellLease, Sandbox } from '../sandbox/sandbox.ts';
 import { ClaimLostError } from '../store/claim-lost.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool } from '../store/database.ts';
-import { type ClaimedExecution, finishExecution, releaseClaim, scheduleRetry } from '../store/executions.ts';
-import { loadJournal } from '../store/journal.ts';
+import { type ClaimedExecution, finishExecution, scheduleRetry } from '../store/executions.ts';
+import { loadJournal, loadValues, type RecordValues } from '../store/journal.ts';
 import type { StepWriter } from '../store/step-writer.ts';
 import { failedPath } from './failed-path.ts';
 import { engineFailure, type Failure } from './failures.ts';
@@ -16,9 +16,6 @@ import { retryBackoffMs } from './retry.ts';
 import { RunLog } from './run-log.ts';
 import type { Scripts } from './scripts.ts';
 import { Tree, type TreeEnd } from './tree.ts';
-
-/** Before a claim is given back that could not even be failed, ms. */
-const giveBackDelayMs = 2_000;
 
 /** What a run needs of the server it runs on. */
 export interface RunContext {
@@ -66,11 +63,14 @@ export class Run {
     const { executionId } = this.execution;
     try {
       const { records, lastLogId } = this.execution.hasJournal
-        ? await untilConnected(() => loadJournal(this.context.pool, this.execution), this.#abort.signal)
+        ? await untilConnected(
+            () => loadJournal(this.context.pool, this.execution, limits.journalKeptBytes),
+            this.#abort.signal,
+          )
         : { records: [], lastLogId: 0 };
-      const log = new RunLog({ pool: this.context.pool, claim: this.execution, logger, lastId: lastLogId });
+      const log = this.#openLog(lastLogId);
       try {
-        return await this.#driveTrees(new Journal(records), log);
+        return await this.#driveTrees(new Journal(records, (path) => this.#loadValues(path)), log);
       } finally {
         await log.close();
       }
@@ -81,6 +81,15 @@ export class Run {
       }
       return this.#failForOurFault(error);
     }
+  }
+
+  #loadValues(path: string): Promise<RecordValues> {
+    return untilConnected(() => loadValues(this.context.pool, this.execution, path), this.#abort.signal);
+  }
+
+  #openLog(lastId: number): RunLog {
+    const { pool, logger } = this.context;
+    return new RunLog({ pool, claim: this.execution, logger, lastId, signal: this.#abort.signal });
   }
 
   async #driveTrees(journal: Journal, log: RunLog): Promise<boolean> {
@@ -171,20 +180,10 @@ export class Run {
 
   async #finish(log: RunLog, end: Finish): Promise<boolean> {
     const { workspaceId, executionId, fence } = this.execution;
-    await untilConnected(
-      () =>
-        finishExecution(this.context.pool, {
-          workspaceId,
-          executionId,
-          fence,
-          status: end.status,
-          result: end.result,
-          error: end.failure ? JSON.stringify(end.failure) : null,
-          main: end.main,
-          logs: log.take(),
-        }),
-      this.#abort.signal,
-    );
+    const { status, result, failure, main } = end;
+    const error = failure ? JSON.stringify(failure) : null;
+    const finish = { workspaceId, executionId, fence, status, result, error, main, logs: log.take() };
+    await untilConnected(() => finishExecution(this.context.pool, finish), this.#abort.signal);
     return true;
   }
 
@@ -194,16 +193,12 @@ export class Run {
     this.context.logger.error({ err: error, executionId }, 'a run failed for a reason of the server');
     const message = 'jobcell failed while it ran this execution; the server log has the cause under the execution id.';
     const failure = engineFailure('INTERNAL', message, 'PLATFORM', mainJobFunction);
-    const log = new RunLog({ pool: this.context.pool, claim: this.execution, logger: this.context.logger, lastId: 0 });
+    const log = this.#openLog(0);
     try {
       return await this.#finish(log, { status: 'FAILED', result: null, failure, main: null });
     } catch (second) {
-      this.context.logger.error({ err: second, executionId }, 'could not record that failure; giving the claim back');
-      // Not at once: whoever claims it next may meet the same.
-      await new Promise((resolve) => setTimeout(resolve, giveBackDelayMs));
-      await releaseClaim(this.context.pool, this.execution).catch((third: unknown) =>
-        this.context.logger.error({ err: third, executionId }, 'could not give the claim back; it goes with the lease'),
-      );
+      // The next reconciliation gives the claim back (engine.ts).
+      this.context.logger.error({ err: second, executionId }, 'could not record that failure');
       return false;
     }
   }

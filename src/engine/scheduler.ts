@@ -15,6 +15,9 @@ export interface Scheduler {
 /**
  * Claims executions as long as there is room and work. It is woken (`nudge`) by a start on this server, by a
  * notification from another one, and by a run that ended; the tick only catches what was missed.
+ *
+ * On each tick, and after a claim whose answer was lost, what the database says this server holds is compared with what
+ * it runs (`reconcile`). Never while a claim is under way: what that took is not in the list of runs yet.
  */
 export function startScheduler<T>(options: {
   logger: Logger;
@@ -22,17 +25,26 @@ export function startScheduler<T>(options: {
   room: () => number;
   claim: (limit: number) => Promise<T[]>;
   run: (claimed: T) => void;
+  reconcile: () => Promise<void>;
 }): Scheduler {
   let wanted = false;
+  let doubtful = false;
   let stopped = false;
   let looking: Promise<void> | null = null;
 
   async function look(): Promise<void> {
-    while (wanted && !stopped) {
+    while ((wanted || doubtful) && !stopped) {
+      if (doubtful) {
+        await options.reconcile();
+        doubtful = false;
+      }
       wanted = false;
       const limit = Math.min(options.room(), claimAtOnce);
       if (limit <= 0) return;
-      const claimed = await options.claim(limit);
+      const claimed = await options.claim(limit).catch((error: unknown) => {
+        doubtful = true;
+        throw error;
+      });
       for (const execution of claimed) options.run(execution);
       if (claimed.length === limit) wanted = true;
     }
@@ -44,6 +56,7 @@ export function startScheduler<T>(options: {
     looking = look()
       .catch((error: unknown) => {
         options.logger.warn({ err: error }, 'could not look for work; the next tick tries again');
+        wanted = false;
       })
       .finally(() => {
         looking = null;
@@ -52,7 +65,10 @@ export function startScheduler<T>(options: {
       });
   }
 
-  const timer = setInterval(nudge, tickMs);
+  const timer = setInterval(() => {
+    doubtful = true;
+    nudge();
+  }, tickMs);
   return {
     nudge,
     async stop() {

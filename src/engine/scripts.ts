@@ -1,7 +1,7 @@
 import type { ScriptSource } from '../sandbox/protocol.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool } from '../store/database.ts';
-import { loadScript, resolveVersion, type ScriptName, type ScriptVersion } from '../store/scripts.ts';
+import { findVersion, loadScript, resolveVersion, type ScriptName, type ScriptVersion } from '../store/scripts.ts';
 
 /** A version of a job function's script, ready for a cell. */
 export interface ResolvedScript {
@@ -55,9 +55,9 @@ export class Scripts {
   }
 
   async #find(script: ScriptName, revision: number, pinned: number | undefined): Promise<ScriptVersion | null> {
-    if (pinned === undefined) return resolveVersion(this.#pool, { ...script, revision });
-    const found = await loadScript(this.#pool, script.workspaceId, script.type, script.name, pinned);
-    return found && { version: pinned, hash: found.hash, format: found.format, atRevision: true };
+    return pinned === undefined
+      ? resolveVersion(this.#pool, { ...script, revision })
+      : findVersion(this.#pool, script, pinned);
   }
 
   async #text(workspaceId: string, name: string, version: number, hash: string): Promise<string> {

@@ -25,8 +25,8 @@ export const startWorkflow: CarryOut = async (tree, body, call) => {
     );
   }
   const id = uuidv7();
-  const record = { ...finishedRecord(body, call), result: JSON.stringify(id) };
-  const finished = { ...execution, ...record, ...call, id: uuidv7(), logs: tree.log.take() };
+  const record = finishedRecord(body, call, { result: JSON.stringify(id) });
+  const finished = { ...execution, ...record, ...record.values, ...call, id: uuidv7(), logs: tree.log.take() };
   const started = {
     id,
     workspaceId: execution.workspaceId,

@@ -3,13 +3,13 @@ import { limits } from '../limits.ts';
 import type { HostAnswer, HostCall, Usage } from '../sandbox/protocol.ts';
 import type { BodyEnd, CellLease } from '../sandbox/sandbox.ts';
 import { untilConnected } from '../store/connection-errors.ts';
-import { type JournalRecord, recordFinished } from '../store/journal.ts';
+import { type JournalRecord, type RecordValues, recordFinished } from '../store/journal.ts';
 import { type Body, childPath } from './body.ts';
 import { handleCall } from './calls.ts';
 import { bodyReplay } from './chance.ts';
 import { bodyFailure, type Failure, mismatch, stackLimitFailure, unknownJobFailure } from './failures.ts';
 import { HostCalls } from './host-calls.ts';
-import type { Journal } from './journal.ts';
+import { type Journal, valueBytes } from './journal.ts';
 import { leftOverMessage, type MadeCall } from './replay.ts';
 import type { Finish, Run } from './run.ts';
 import type { RunLog } from './run-log.ts';
@@ -113,9 +113,8 @@ export class Tree {
     const end = await this.#runBody(child);
     if (!end) return null;
     if (child.ran === null) return this.refuseCall(parent, call, end.failure!);
-    await this.#commitEnd(child, end);
     this.#deepest = parent;
-    return this.journal.get(child.path)!;
+    return this.#commitEnd(child, end);
   }
 
   /** Records a call that failed before it had any effect (D6), and answers it with that failure from then on. */
@@ -129,8 +128,9 @@ export class Tree {
     call: MadeCall,
     outcome: { status: 'SUCCESS' | 'FAILED'; result: string | null; error: string | null },
   ): Promise<JournalRecord> {
-    const record = { ...finishedRecord(body, call), ...outcome };
-    const finished = { ...this.run.execution, ...record, ...call, id: uuidv7(), logs: this.log.take() };
+    const { status, ...values } = outcome;
+    const record = { ...finishedRecord(body, call, values), status };
+    const finished = { ...this.run.execution, ...record, ...call, ...outcome, id: uuidv7(), logs: this.log.take() };
     await untilConnected(() => recordFinished(this.run.context.pool, finished));
     this.journal.put(record);
     return record;
@@ -146,11 +146,14 @@ export class Tree {
     const { execution, context } = this.run;
     const { name, args } = body.call;
     const { workspaceId, revision, jobFunctions, invoker, seed } = execution;
-    const script = await context.scripts.resolve(workspaceId, name, revision, jobFunctions[name]);
+    const recorded = this.journal.get(body.path);
+    // E7: a body that is run again is the version it was, also when its name was uploaded after the revision (D28).
+    const version = jobFunctions[name] ?? recorded?.functionVersion ?? undefined;
+    const script = await context.scripts.resolve(workspaceId, name, revision, version);
     if (!script) return failed(unknownJobFailure(body));
     if (this.stopped) return null;
 
-    const run = (this.journal.get(body.path)?.runs ?? 0) + 1;
+    const run = (recorded?.runs ?? 0) + 1;
     const memoryMb = limits.jobFunctionMemoryMb;
     await context.writer.start({
       ...claimOf(execution),
@@ -164,7 +167,14 @@ export class Tree {
       logs: this.log.take(),
     });
     body.ran = { path: body.path, run, usage: null, failingPosition: null };
-    this.#putRecord(body, { status: 'RUNNING', result: null, error: null, functionVersion: script.version, runs: run });
+    this.#putRecord(body, {
+      status: 'RUNNING',
+      result: null,
+      error: null,
+      functionVersion: script.version,
+      runs: run,
+      failingPosition: null,
+    });
     if (this.stopped) return null;
 
     const end = await this.#cell.run({
@@ -198,8 +208,11 @@ export class Tree {
     body.ran!.usage = end.usage;
     if (end.type === 'returned') {
       const left = this.journal.from(body.path, body.calls);
-      if (left.length > 0) {
-        this.failExecution(mismatch(body, leftOverMessage(body.path, left)));
+      const [first] = left;
+      if (first) {
+        const { args } = await this.journal.values(first);
+        const message = leftOverMessage(body.path, left.length, first.position, { ...first, args });
+        this.failExecution(mismatch(body, message));
         return null;
       }
       return { status: 'SUCCESS', result: end.result, failure: null, usage: end.usage, failingPosition: null };
@@ -207,8 +220,8 @@ export class Tree {
     const { failingPosition } = end;
     body.ran!.failingPosition = failingPosition;
     const failedCall = failingPosition === null ? undefined : this.journal.at(body.path, failingPosition);
-    const origin = failedCall?.error ? (JSON.parse(failedCall.error) as Failure) : undefined;
-    const failure = bodyFailure(end.error, body.stackedName, origin);
+    const origin = failedCall && (await this.journal.values(failedCall)).error;
+    const failure = bodyFailure(end.error, body.stackedName, origin ? (JSON.parse(origin) as Failure) : undefined);
     const outcome: BodyOutcome = { status: 'FAILED', result: null, failure, usage: end.usage, failingPosition };
     if (!end.treeGone || body.parent === null) return outcome;
     // Death is an answer (sandbox.md, The design, 7): recorded as this step's failure, and the caller is replayed.
@@ -247,7 +260,7 @@ export class Tree {
     return true;
   }
 
-  async #commitEnd(body: Body, end: BodyOutcome): Promise<void> {
+  async #commitEnd(body: Body, end: BodyOutcome): Promise<JournalRecord> {
     const { execution, context } = this.run;
     const error = end.failure ? JSON.stringify(end.failure) : null;
     const { status, result, usage, failingPosition } = end;
@@ -263,18 +276,28 @@ export class Tree {
       logs: this.log.take(),
     });
     const { functionVersion, runs } = this.journal.get(body.path)!;
-    this.#putRecord(body, { status, result, error, functionVersion, runs });
-    this.journal.get(body.path)!.failingPosition = failingPosition;
+    return this.#putRecord(body, { status, result, error, functionVersion, runs, failingPosition });
   }
 
-  #putRecord(body: Body, state: Pick<JournalRecord, 'status' | 'result' | 'error' | 'functionVersion' | 'runs'>): void {
+  #putRecord(
+    body: Body,
+    state: Pick<JournalRecord, 'status' | 'functionVersion' | 'runs' | 'failingPosition'> & Omit<RecordValues, 'args'>,
+  ): JournalRecord {
+    const { result, error, ...rest } = state;
     const { path, call, parent } = body;
     // What it was recorded with stays when it is run again.
     const { recordedRun, clock } = this.journal.get(path) ?? call;
-    const { position, name, args } = call;
-    const parentPath = parent?.path ?? '';
-    const made = { path, parentPath, position, kind: 'job' as const, name, args, recordedRun, clock };
-    this.journal.put({ ...made, failingPosition: null, ...state });
+    const values = { args: call.args, result, error };
+    const made = {
+      path,
+      parentPath: parent?.path ?? '',
+      position: call.position,
+      kind: 'job' as const,
+      name: call.name,
+    };
+    const record = { ...made, recordedRun, clock, ...rest, values, bytes: valueBytes(values) };
+    this.journal.put(record);
+    return record;
   }
 }
 
@@ -310,22 +333,28 @@ function mainBody({ execution }: Run): Body {
   };
 }
 
-/** The part of a record that is the same for every call that runs no body. */
+/** The record of a call that runs no body and succeeded. */
 export function finishedRecord(
   body: Body,
   call: MadeCall,
-): JournalRecord & { status: 'SUCCESS'; kind: MadeCall['kind'] } {
+  { result = null, error = null }: Partial<Omit<RecordValues, 'args'>> = {},
+): JournalRecord & { status: 'SUCCESS'; values: RecordValues } {
   const { position, kind, name, args, recordedRun, clock } = call;
-  const path = childPath(body.path, position, name);
-  const made = { path, parentPath: body.path, position, kind, name, args, recordedRun, clock };
+  const values = { args, result, error };
   return {
-    ...made,
+    path: childPath(body.path, position, name),
+    parentPath: body.path,
+    position,
+    kind,
+    name,
     status: 'SUCCESS',
-    result: null,
-    error: null,
     functionVersion: null,
     runs: 0,
+    recordedRun,
+    clock,
     failingPosition: null,
+    bytes: valueBytes(values),
+    values,
   };
 }
 

@@ -26,8 +26,7 @@ export const wait: CarryOut = async (tree, body, call) => {
   if (!waitKeyPattern.test(call.name)) return tree.refuseCall(body, call, badKey(body, 'wait', call.name));
   const { execution, context } = tree.run;
   // The tree goes first: what it holds is free before anybody can claim the execution again (D4).
-  const record = { ...finishedRecord(body, call), status: 'WAITING' as const };
-  const parked = { ...execution, ...record, ...call, id: uuidv7(), logs: tree.log.take() };
+  const parked = { ...execution, ...finishedRecord(body, call), ...call, id: uuidv7(), logs: tree.log.take() };
   tree.stop({ type: 'parked' });
   await tree.dropped();
   await untilConnected(() => commitWait(context.pool, parked));
@@ -54,7 +53,7 @@ export const commitResolve: CarryOut = async (tree, body, call, options) => {
     return tree.refuseCall(body, call, failure);
   }
   const record = finishedRecord(body, call);
-  const finished = { ...tree.run.execution, ...record, ...call, id: uuidv7(), logs: tree.log.take() };
+  const finished = { ...tree.run.execution, ...record, ...record.values, ...call, id: uuidv7(), logs: tree.log.take() };
   const result = typeof options.result === 'string' ? options.result : 'null';
   const { pool } = tree.run.context;
   const found = await untilConnected(() => resolveWaitFromScript(pool, target, result, finished));

@@ -6,6 +6,10 @@ const networkCodes = new Set([
   'ETIMEDOUT',
   'ENOTFOUND',
   'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ECONNABORTED',
+  // a Unix socket whose server is down
+  'ENOENT',
   'EAI_AGAIN',
 ]);
 const endedMessage =

@@ -32,7 +32,9 @@ const insertSql = `
 with w as (
     select ws.id as workspace_id, ws.revision, wf.name, wf.main_job_function, wf.job_functions, wf.retry_policy
     from workspaces ws join workflows wf on wf.workspace_id = ws.id
-    where ws.id = $1 and not ws.deleting and wf.name = $3),
+    where ws.id = $1 and not ws.deleting and wf.name = $3
+    -- against a delete that counts unfinished executions at this moment (D31)
+    for key share of ws, wf),
 i as (
     insert into executions (workspace_id, id, workflow, main_job_function, job_functions, retry_policy, revision, status,
                             args, invoker, depth, parent_execution_id, parent_path, replay, seed, idempotency_key)
@@ -191,7 +193,11 @@ j as (
     from e
     where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING'),
 l as (${insertLogs(12)})
-select id, pg_notify('${channel}', '${finalPrefix}' || id) from e`;
+select id, pg_notify('${channel}', '${finalPrefix}' || id) from e
+union all
+-- the answer to the first sending was lost: it is done (D3)
+select id, null from executions
+where workspace_id = $1 and id = $2 and fence = $3 and status = $4 and holder is null`;
 
 /**
  * Commits the end of an execution together with the end of its main body and wakes whoever waits for it. Bodies that
@@ -218,24 +224,6 @@ export async function finishExecution(db: Queryable, end: ExecutionEnd): Promise
     ],
   });
   if (rowCount === 0) throw new ClaimLostError(end.executionId);
-}
-
-/**
- * Gives a claim back: the execution waits in PENDING_RESUME for any server.
- * A claim that is lost already is nothing to give back, so that is no error.
- */
-export async function releaseClaim(db: Queryable, claim: Claim): Promise<void> {
-  await db.query(
-    `with e as (
-       update executions set status = 'PENDING_RESUME', holder = null
-       where workspace_id = $1 and id = $2 and fence = $3 and status = 'RUNNING'
-       returning workspace_id, id),
-     j as (
-       update journal j set status = 'SUSPEND' from e
-       where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING')
-     select pg_notify('${channel}', '${pendingMessage}') from e`,
-    [claim.workspaceId, claim.executionId, claim.fence],
-  );
 }
 
 /**

@@ -7,17 +7,21 @@ import { type Claim, insertLogs, type LogRow, logColumns } from './steps.ts';
 export const recordKinds = ['job', 'startWorkflow', 'wait', 'resolve', 'resumeWorkflowExecution'] as const;
 export type RecordKind = (typeof recordKinds)[number];
 
-/** A recorded call as it is stored. `args`, `result` and `error` are JSON texts, as the script or the engine made them. */
+/** The values of a recorded call: JSON texts, as the script or the engine made them. */
+export interface RecordValues {
+  args: string;
+  result: string | null;
+  error: string | null;
+}
+
+/** A recorded call as the engine knows it. */
 export interface JournalRecord {
   path: string;
   parentPath: string;
   position: number;
   kind: RecordKind;
   name: string;
-  args: string;
   status: 'RUNNING' | 'SUSPEND' | 'SUCCESS' | 'FAILED' | 'WAITING' | 'CANCELED';
-  result: string | null;
-  error: string | null;
   functionVersion: number | null;
   runs: number;
   /** The caller's run that made the call, and its readings of the clock before it, as a JSON array (D12, D13). */
@@ -25,27 +29,64 @@ export interface JournalRecord {
   clock: string | null;
   /** Of a body that failed: the position of the call its error came from (D9). */
   failingPosition: number | null;
+  /** Bytes of its values. */
+  bytes: number;
+  /** Null where they are left in the database, to be read when they are needed (S4). */
+  values: RecordValues | null;
 }
 
-/** Reads the whole journal of an execution and the number of its last log line. Call it after the claim (D2). */
+const bytesSql = '(octet_length(args) + coalesce(octet_length(result), 0) + coalesce(octet_length(error), 0))';
+
+/**
+ * Reads the journal of an execution, with the values of its first records up to `keepBytes`, and the number of its last
+ * log line. Call it after the claim (D2).
+ */
 export async function loadJournal(
   db: Queryable,
   claim: Pick<Claim, 'workspaceId' | 'executionId'>,
+  keepBytes: number,
 ): Promise<{ records: JournalRecord[]; lastLogId: number }> {
-  const records = await db.query<JournalRecord>({
+  const records = await db.query<Omit<JournalRecord, 'values'> & { kept: boolean } & RecordValues>({
     name: 'load-journal',
-    text: `select path, parent_path as "parentPath", position, kind, name, args, status, result, error,
-                  function_version as "functionVersion", runs, recorded_run as "recordedRun", clock,
-                  failing_position as "failingPosition"
-           from journal where workspace_id = $1 and execution_id = $2`,
-    values: [claim.workspaceId, claim.executionId],
+    text: `
+      with j as (
+        select *, ${bytesSql} as bytes, sum(${bytesSql}) over (order by id) <= $3 as kept
+        from journal where workspace_id = $1 and execution_id = $2)
+      select path, parent_path as "parentPath", position, kind, name, status, function_version as "functionVersion", runs,
+             recorded_run as "recordedRun", clock, failing_position as "failingPosition", bytes, kept,
+             case when kept then args end as args, case when kept then result end as result,
+             case when kept then error end as error
+      from j`,
+    values: [claim.workspaceId, claim.executionId, keepBytes],
   });
   const logs = await db.query<{ last: number }>({
     name: 'last-log',
     text: 'select coalesce(max(id), 0) as last from logs where workspace_id = $1 and execution_id = $2',
     values: [claim.workspaceId, claim.executionId],
   });
-  return { records: records.rows, lastLogId: logs.rows[0]!.last };
+  return {
+    records: records.rows.map(({ kept, args, result, error, ...record }) => ({
+      ...record,
+      values: kept ? { args, result, error } : null,
+    })),
+    lastLogId: logs.rows[0]!.last,
+  };
+}
+
+/** The values of one record. */
+export async function loadValues(
+  db: Queryable,
+  claim: Pick<Claim, 'workspaceId' | 'executionId'>,
+  path: string,
+): Promise<RecordValues> {
+  const { rows } = await db.query<RecordValues>({
+    name: 'load-values',
+    text: 'select args, result, error from journal where workspace_id = $1 and execution_id = $2 and path = $3',
+    values: [claim.workspaceId, claim.executionId, path],
+  });
+  const [values] = rows;
+  if (!values) throw new ClaimLostError(claim.executionId);
+  return values;
 }
 
 /** A recorded call that runs no body, or whose body never came to run: it is finished as it is recorded. */

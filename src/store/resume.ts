@@ -67,7 +67,7 @@ async function resumeIn(db: Queryable, execution: ResumeRequest, plan: PlanResum
   const row = rows[0];
   if (!row) return { type: 'not-found' };
   if (!resumable.includes(row.status)) return { type: 'refused', status: row.status };
-  const { records } = await loadJournal(db, { workspaceId, executionId });
+  const { records } = await loadJournal(db, { workspaceId, executionId }, 0);
   const { again, forget } = plan(records, row.main);
   await db.query(`delete from journal where workspace_id = $1 and execution_id = $2 and path = any($3)`, [
     workspaceId,
@@ -75,9 +75,11 @@ async function resumeIn(db: Queryable, execution: ResumeRequest, plan: PlanResum
     forget,
   ]);
   await db.query(
-    `update journal set status = 'SUSPEND', result = null, error = null, finished_at = null
-     where workspace_id = $1 and execution_id = $2 and (path = any($3) or status = 'CANCELED')`,
-    [workspaceId, executionId, again],
+    `update journal
+     set status = 'SUSPEND', result = null, error = null, finished_at = null,
+         function_version = case when $4 then null else function_version end
+     where workspace_id = $1 and execution_id = $2 and (path = any($3) or status in ('CANCELED', 'SUSPEND'))`,
+    [workspaceId, executionId, again, code === 'latest'],
   );
   await db.query(
     `update executions e

@@ -191,6 +191,17 @@ export async function resolveVersion(
   return rows[0] ?? null;
 }
 
+/** A version by its number, without its text. Null when there is no such version. */
+export async function findVersion(db: Queryable, script: ScriptName, version: number): Promise<ScriptVersion | null> {
+  const { rows } = await db.query<ScriptVersion>({
+    name: 'find-version',
+    text: `select version, content_hash as hash, format, true as "atRevision" from script_versions
+           where ${byName} and version = $4`,
+    values: [...parameters(script), version],
+  });
+  return rows[0] ?? null;
+}
+
 /** A version's text. Null when there is no such version. */
 export async function loadScript(
   db: Queryable,

@@ -30,8 +30,8 @@ export async function putWorkspace(
   settings: { retentionDays?: number | undefined } = {},
 ): Promise<Workspace> {
   const { rows } = await db.query<Workspace>(
-    `insert into workspaces as w (id, name, retention_days) values ($1, $2, coalesce($3, $4))
-     on conflict (name) do update set updated_at = jobcell_now(), retention_days = coalesce($3, w.retention_days)
+    `insert into workspaces as w (id, name, retention_days) values ($1, $2, coalesce($3::int, $4::int))
+     on conflict (name) do update set updated_at = jobcell_now(), retention_days = coalesce($3::int, w.retention_days)
      returning ${workspaceColumns}`,
     [uuidv7(), name, settings.retentionDays ?? null, limits.retentionDays],
   );

@@ -40,7 +40,9 @@ describe.each(replayModes)('wait and resolve, replay %s', (replay) => {
     const id = await workspace.start('approval', { orderId: 'o2' }, { replay });
     await waiting(id);
     const approver = await workspace.run('approver', { id, approved: false }, { replay });
-    expect(approver).toMatchObject({ status: 'SUCCESS', result: { seen: { requestId: 'o2' } } });
+    expect(approver.status).toBe('SUCCESS');
+    // A replay does not run the callback again, so what it left in variables is not there then.
+    if (replay === 'auto') expect(approver.result).toEqual({ seen: { requestId: 'o2' } });
     expect(await workspace.finished(id)).toMatchObject({ status: 'SUCCESS', result: { status: 'rejected' } });
   });
 

@@ -56,6 +56,19 @@ describe('a cell', () => {
     expect(resultOf(await runOnce(sandbox, one))).toBe(1);
   });
 
+  it('does not mind the signals that a terminal sends to a whole group (D23)', async () => {
+    sandbox = await startSandbox();
+    const lease = await sandbox.acquire({ workspaceId: 'a' });
+    const { run, called } = suspend(lease);
+    await called;
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(lease.pid, signal);
+    expect(resultOf(await runIn(lease, one))).toBe(1);
+    await lease.drop();
+    expect((await run).end).toEqual({ type: 'gone', lost: false, logs: [] });
+    expect(resultOf(await runIn(lease, one))).toBe(1);
+    await lease.release();
+  });
+
   it('killed by a signal that V8 dies of is the failure of the deepest body', async () => {
     sandbox = await startSandbox();
     const lease = await sandbox.acquire({ workspaceId: 'a' });

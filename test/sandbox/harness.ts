@@ -131,3 +131,16 @@ export function failureOf({ end }: { end: BodyEnd }): Extract<BodyEnd, { type: '
 }
 
 export const messages = (logs: LogLine[]): string[] => logs.map((line) => line.message);
+
+/** What the first run of a body is given: a key, and nothing recorded. */
+export const newReplay = ({ run = 1 } = {}): BodyReplay => ({
+  chanceKey: Buffer.alloc(32, 7).toString('base64'),
+  run,
+  segments: [],
+});
+
+/** What a replay is given after a run that made these calls. */
+export const replayOf = (calls: HostCall[], run = 1): BodyReplay => ({
+  ...newReplay({ run }),
+  segments: calls.map(({ clock }) => ({ run, clock })),
+});

@@ -360,7 +360,7 @@ export class Body {
     const meter = this.#meter;
     if (meter === undefined) return;
     meter.sample();
-    meter.block();
+    meter.stop();
   }
 
   /** Sends the end, then gets rid of the isolate and makes the next one while the server is at work. */
@@ -371,7 +371,7 @@ export class Body {
     this.#host.ended(this);
     isolates.retire(() => this.#dispose());
     isolates.prepareIsolate();
-    if ((this.#meter?.grown() ?? 0) > promptDisposal) isolates.disposeRetired();
+    if ((this.#meter?.grown ?? 0) > promptDisposal) isolates.disposeRetired();
   }
 
   #log(level: LogLine['level'], at: number, message: string, attributes?: string): void {

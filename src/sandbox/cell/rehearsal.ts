@@ -30,7 +30,7 @@ export function rehearse(globals: string, filename: string): ArrayBuffer {
       if (kind === 'halting') throw ended;
     },
   });
-  enter('open', 'JOB', '{}', undefined, 0);
+  enter('open', '{}', undefined, 0);
   // Not a promise: then the end of the body, and with it the way out, would come later.
   const main = () => context.tailor.workflow.execJobFunction('job', { rehearsed: true });
   try {

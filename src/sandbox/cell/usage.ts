@@ -14,8 +14,10 @@ export interface Meter {
   /** Reads memory and clocks; the first limit that is passed. */
   sample(): 'memory' | 'cpu' | 'wall' | undefined;
   usage(): Usage;
-  /** How much this process has grown since the body started, bytes. */
-  grown(): number;
+  /** Stops the clocks for good. */
+  stop(): void;
+  /** How much this process had grown since the body started at the last look at it, bytes. */
+  readonly grown: number;
 }
 
 export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
@@ -25,7 +27,8 @@ export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
   let cpuMs = 0;
   let ranMs = 0;
   let since: number | undefined = performance.now();
-  let grownAtBlock = 0;
+  // Reading it takes tens of microseconds, so no more often than a decision needs it.
+  let grown = 0;
 
   const wallMs = () => ranMs + (since === undefined ? 0 : performance.now() - since);
   const readCpu = () => {
@@ -33,25 +36,32 @@ export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
     if (!isolate.isDisposed) cpuMs = Number(isolate.cpuTime - cpuAtStart) / 1e6;
     return cpuMs;
   };
-  const grown = () => process.memoryUsage.rss() - base;
+  const look = () => {
+    grown = process.memoryUsage.rss() - base;
+    peak = Math.max(peak, grown);
+  };
+  const pause = () => {
+    ranMs = wallMs();
+    since = undefined;
+  };
 
   return {
-    grown,
+    get grown() {
+      return grown;
+    },
+    stop: pause,
     block() {
-      ranMs = wallMs();
-      since = undefined;
-      grownAtBlock = grown();
-      peak = Math.max(peak, grownAtBlock);
+      pause();
+      look();
     },
     unblock() {
       since = performance.now();
       // What nested bodies left behind is not this body's.
-      base = process.memoryUsage.rss() - grownAtBlock;
+      base = process.memoryUsage.rss() - grown;
     },
     sample() {
-      const memory = grown();
-      peak = Math.max(peak, memory);
-      if (memory > memoryBound(limits.memoryMb)) return 'memory';
+      look();
+      if (grown > memoryBound(limits.memoryMb)) return 'memory';
       if (readCpu() > limits.cpuMs) return 'cpu';
       return wallMs() > limits.wallMs ? 'wall' : undefined;
     },

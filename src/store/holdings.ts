@@ -1,0 +1,35 @@
+import type { Queryable } from './database.ts';
+import { channel, pendingMessage } from './executions.ts';
+
+/** Executions that the database says a server runs. */
+export async function heldBy(db: Queryable, serverId: string): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: 'held-by',
+    text: `select id from executions where holder = $1 and status = 'RUNNING'`,
+    values: [serverId],
+  });
+  return rows.map((row) => row.id);
+}
+
+/**
+ * Gives back what a server holds, all of it or only some ids: the executions wait in PENDING_RESUME for any server, under
+ * a new fence (D2). Canceled ones lose their holder (D29).
+ */
+export async function giveBack(db: Queryable, serverId: string, ids: string[] | null): Promise<void> {
+  await db.query(
+    `with held as (
+       select workspace_id, id from executions
+       where holder = $1 and ($2::uuid[] is null or id = any($2)) order by workspace_id, id for update),
+     e as (
+       update executions e
+       set status = case when e.status = 'RUNNING' then 'PENDING_RESUME' else e.status end, holder = null,
+           fence = e.fence + 1
+       from held where e.workspace_id = held.workspace_id and e.id = held.id
+       returning e.workspace_id, e.id),
+     j as (
+       update journal j set status = 'SUSPEND' from e
+       where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING')
+     select case when count(*) > 0 then pg_notify('${channel}', '${pendingMessage}') end from e`,
+    [serverId, ids],
+  );
+}
