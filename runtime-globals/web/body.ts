@@ -95,7 +95,7 @@ function joined(parts: Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
 }
 
 /** What Request and Response have in common. */
-export type Body = InstanceType<ReturnType<typeof bodyClass>['Body']>;
+type Body = InstanceType<ReturnType<typeof bodyClass>['Body']>;
 
 export const bodyClass = once(() => {
   let setContent!: (body: Body, content: Content | null) => void;

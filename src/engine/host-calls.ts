@@ -6,12 +6,14 @@ import type { Body } from './body.ts';
 export class HostCalls {
   readonly #session: HostSession;
   readonly #endings = new Map<Body, AbortController>();
+  #ended = false;
 
   constructor(session: HostSession) {
     this.#session = session;
   }
 
   handle(body: Body, call: HostCall): Promise<HostAnswer> {
+    if (this.#ended) return this.#session.handle(call, AbortSignal.abort());
     let ending = this.#endings.get(body);
     if (!ending) {
       ending = new AbortController();
@@ -27,6 +29,7 @@ export class HostCalls {
 
   /** The whole tree has ended. */
   end(): void {
+    this.#ended = true;
     for (const body of this.#endings.keys()) this.bodyEnded(body);
     this.#session.close();
   }

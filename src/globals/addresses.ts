@@ -2,7 +2,7 @@ import { BlockList, isIP } from 'node:net';
 import { JobcellError } from '../errors.ts';
 
 /** What a connection is about to go to: the URL's host name, the port, and the address behind the name. */
-export interface Target {
+interface Target {
   host: string;
   port: number;
   address: string;

@@ -33,6 +33,7 @@ export class Exchange {
     this.#options = options;
     this.#timer = setTimeout(() => this.end(new FetchTimeoutError(options.timeoutMs)), options.timeoutMs);
     options.signal.addEventListener('abort', this.#onSignal);
+    if (options.signal.aborted) this.end();
   }
 
   /** Sends the request, once a connection is free. Rejects with whatever went wrong; the exchange is ended then. */

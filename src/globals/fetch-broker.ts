@@ -18,7 +18,7 @@ export interface FetchBroker {
 }
 
 /** The connections of one run: at most `fetchConnections`, all closed at its end. */
-export interface FetchConnections {
+interface FetchConnections {
   /** An exchange that is yet to be sent. */
   exchange(signal: AbortSignal): Exchange;
   close(): void;
