@@ -15,6 +15,8 @@ import { createAccess } from './access.ts';
 import { parseJson } from './body.ts';
 import type { ApiContext, ApiDependencies } from './dependencies.ts';
 import { executionRoutes } from './executions.ts';
+import { functionExecutionRoutes } from './function-executions.ts';
+import { functionRoutes, invokeRoutes } from './functions.ts';
 import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
 import { toJsonText } from './json.ts';
@@ -70,7 +72,17 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   app.register(healthRoutes(context));
   app.register(openApiRoute);
   app.register(workspaceRoutes(context, access), { prefix: '/v1/workspaces' });
-  for (const routes of [tokenRoutes, jobFunctionRoutes, workflowRoutes, startRoutes, executionRoutes]) {
+  const workspaceRoutesOfAll = [
+    tokenRoutes,
+    jobFunctionRoutes,
+    functionRoutes,
+    invokeRoutes,
+    functionExecutionRoutes,
+    workflowRoutes,
+    startRoutes,
+    executionRoutes,
+  ];
+  for (const routes of workspaceRoutesOfAll) {
     app.register(routes(context, access), { prefix: '/v1/workspaces/:workspace' });
   }
   return app;

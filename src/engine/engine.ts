@@ -14,6 +14,7 @@ import {
   releaseClaim,
 } from '../store/executions.ts';
 import { listen } from '../store/notifications.ts';
+import { Scripts } from '../store/script-cache.ts';
 import { createStepWriter } from '../store/step-writer.ts';
 import { seedBytes } from './calls.ts';
 import { FinalWaiters } from './final-waiters.ts';
@@ -21,7 +22,6 @@ import { jsonTextEqual } from './json-equal.ts';
 import { startLease } from './lease.ts';
 import { Run, type RunContext } from './run.ts';
 import { startScheduler } from './scheduler.ts';
-import { Scripts } from './scripts.ts';
 
 export interface EngineOptions {
   pool: Pool;
@@ -29,6 +29,8 @@ export interface EngineOptions {
   sandbox: Sandbox;
   logger: Logger;
   leaseMs: number;
+  /** CPU time of one dispatch of a job function, ms. */
+  jobFunctionCpuMs: number;
   /** What `replay` of an execution is when its start does not say (D15). */
   replay: 'auto' | 'always';
 }
@@ -41,9 +43,13 @@ interface StartRequest {
   invoker: string | null;
   replay: 'auto' | 'always' | undefined;
   idempotencyKey: string | undefined;
+  /** How deep it lies below a request of a person (D25); 0 by default. */
+  depth?: number;
 }
 
 export interface Engine {
+  /** The lease of this server as it is now (D1); changes when one was lost. */
+  readonly serverId: string;
   /**
    * Starts an execution, or answers the one that the same idempotency key started before.
    * @throws JobcellError NOT_FOUND, IDEMPOTENCY_MISMATCH
@@ -73,7 +79,8 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     pool,
     sandbox,
     writer: createStepWriter(pool),
-    scripts: new Scripts(pool),
+    scripts: new Scripts(pool, 'JOB'),
+    jobFunctionCpuMs: options.jobFunctionCpuMs,
     logger,
     leaseValid: lease.valid,
   };
@@ -108,12 +115,16 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   scheduler.nudge();
 
   return {
+    get serverId() {
+      return lease.serverId;
+    },
+
     async start(request) {
       const executionId = uuidv7();
       const inserted = await insertExecution(pool, {
         ...request,
         id: executionId,
-        depth: 0,
+        depth: request.depth ?? 0,
         parent: null,
         replay: request.replay ?? options.replay,
         seed: randomBytes(seedBytes),

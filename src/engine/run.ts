@@ -7,11 +7,11 @@ import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool } from '../store/database.ts';
 import { type ClaimedExecution, finishExecution, releaseClaim } from '../store/executions.ts';
 import { loadJournal } from '../store/journal.ts';
+import type { Scripts } from '../store/script-cache.ts';
 import type { StepWriter } from '../store/step-writer.ts';
 import { engineFailure, type Failure } from './failures.ts';
 import { Journal } from './journal.ts';
 import { RunLog } from './run-log.ts';
-import type { Scripts } from './scripts.ts';
 import { Tree, type TreeEnd } from './tree.ts';
 
 /** Before a claim is given back that could not even be failed, ms. */
@@ -23,6 +23,8 @@ export interface RunContext {
   sandbox: Sandbox;
   writer: StepWriter;
   scripts: Scripts;
+  /** CPU time of one dispatch, ms. */
+  jobFunctionCpuMs: number;
   logger: Logger;
   /** Whether this server's lease still stands (D4): checked before a call of a script is acted on. */
   leaseValid: () => boolean;

@@ -206,7 +206,7 @@ export class Tree {
       loadSourceMap: script.loadSourceMap,
       args: body.args,
       context: `{"invoker":${invoker ?? 'null'}}`,
-      limits: { memoryMb, cpuMs: limits.jobFunctionCpuMs, wallMs: limits.jobFunctionWallMs },
+      limits: { memoryMb, cpuMs: context.jobFunctionCpuMs, wallMs: limits.jobFunctionWallMs },
       onCall: (call) => this.#onCall(body, call),
       onLogs: (lines) => {
         if (!this.#replaying(body)) this.log.add(body.path, run, lines);

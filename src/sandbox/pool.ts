@@ -1,11 +1,14 @@
 import type { Logger } from 'pino';
 import { JobcellError } from '../errors.ts';
 import { type Cell, openCell } from './cell.ts';
+import { createFairness, type Holder } from './fairness.ts';
 import { monotonicMs } from './wire.ts';
 
 export interface PoolOptions {
   /** Most cells at once. */
   cells: number;
+  /** Cells that workflow runs leave to functions and to checks of uploads; none by default. */
+  reserved?: number;
   /** Cells kept warm while idle. */
   prewarmed: number;
   /** New runs wait while all cells together hold more than this of their own. */
@@ -15,8 +18,7 @@ export interface PoolOptions {
   logger: Logger;
 }
 
-interface Waiter {
-  workspaceId: string;
+interface Waiter extends Holder {
   resolve: (cell: Cell) => void;
 }
 
@@ -32,9 +34,9 @@ export interface Pool {
   stop(): Promise<void>;
   free(): number;
   onFree(callback: () => void): void;
-  acquire(workspaceId: string, waitMs: number | undefined, signal: AbortSignal | undefined): Promise<Cell>;
+  acquire(holder: Holder, waitMs: number | undefined, signal: AbortSignal | undefined): Promise<Cell>;
   /** Gives a cell back; `reusable` after a clean end. Resolves once its run is confirmed gone. */
-  release(cell: Cell, workspaceId: string, reusable: boolean): Promise<void>;
+  release(cell: Cell, holder: Holder, reusable: boolean): Promise<void>;
   setDeadline(at: number): void;
 }
 
@@ -45,7 +47,8 @@ const idleMs = 30_000;
 const watchMs = 25;
 const housekeepingMs = 1_000;
 
-export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: PoolOptions): Pool {
+export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot, logger }: PoolOptions): Pool {
+  const fairness = createFairness(cells, reserved);
   const all = new Set<Cell>();
   const busy = new Set<Cell>();
   let idle: IdleCell[] = [];
@@ -63,7 +66,12 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
 
   /** Past the lease every cell kills itself (D4), so none is handed out or started until it is pushed on. */
   const lapsed = () => deadlineAt !== undefined && monotonicMs() >= deadlineAt;
-  const free = () => (overBudget || lapsed() ? 0 : Math.max(0, cells - busy.size - waiters.length));
+  /** Waiters that only lack a cell; the others wait for their own workspace, or for other runs, to end. */
+  const waitingForCell = () => waiters.filter(fairness.admits).length;
+  const free = () => {
+    if (overBudget || lapsed()) return 0;
+    return Math.max(0, Math.min(cells - busy.size, fairness.room()) - waitingForCell());
+  };
 
   async function fork(): Promise<void> {
     starting++;
@@ -93,17 +101,18 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
   function serve(): void {
     if (stopped || lapsed()) return;
     while (!overBudget) {
-      const index = waiters.findIndex((waiter) => pick(waiter.workspaceId) !== undefined);
+      const index = fairness.next(waiters, (waiter) => pick(waiter.workspaceId) !== undefined);
       if (index === -1) break;
       const [waiter] = waiters.splice(index, 1) as [Waiter];
       const entry = pick(waiter.workspaceId) as IdleCell;
       idle.splice(idle.indexOf(entry), 1);
       busy.add(entry.cell);
+      fairness.take(waiter);
       watchdog ??= setInterval(watch, watchMs);
       waiter.resolve(entry.cell);
     }
     const fresh = idle.filter((entry) => entry.workspaceId === null).length + starting;
-    const wanted = (overBudget ? 0 : waiters.length) + Math.min(prewarmed, cells - busy.size);
+    const wanted = (overBudget ? 0 : waitingForCell()) + Math.min(prewarmed, cells - busy.size);
     for (let missing = wanted - fresh; missing > 0; missing--) {
       // After a failed start only the housekeeper tries again, once a second.
       if (startFailed) break;
@@ -129,7 +138,7 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
   /** Kills the idle cell that has waited longest for its workspace, but only while somebody waits for a cell. */
   function evictForeign(): void {
     const entry = idle.find((candidate) => candidate.workspaceId !== null);
-    if (waiters.length === 0 || entry === undefined) return;
+    if (waitingForCell() === 0 || entry === undefined) return;
     idle.splice(idle.indexOf(entry), 1);
     // Its place is free once it is gone; `exited` serves again.
     void entry.cell.kill();
@@ -177,10 +186,10 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
     onFree(callback) {
       freeCallbacks.push(callback);
     },
-    acquire(workspaceId, waitMs, signal) {
+    acquire(holder, waitMs, signal) {
       const { promise, resolve, reject } = Promise.withResolvers<Cell>();
       signal?.throwIfAborted();
-      const waiter: Waiter = { workspaceId, resolve };
+      const waiter: Waiter = { ...holder, resolve };
       const giveUp = (reason: unknown) => {
         const index = waiters.indexOf(waiter);
         if (index === -1) return;
@@ -202,15 +211,16 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
         signal?.removeEventListener('abort', aborted);
       });
     },
-    async release(cell, workspaceId, reusable) {
+    async release(cell, holder, reusable) {
       const clean = reusable && !stopped && (await cell.reset());
       if (clean && !stopped && cell.process.memory().own <= reusableOwnBytes) {
         busy.delete(cell);
-        idle.push({ cell, workspaceId, since: performance.now() });
+        idle.push({ cell, workspaceId: holder.workspaceId, since: performance.now() });
       } else {
         await cell.kill();
         busy.delete(cell);
       }
+      fairness.giveBack(holder);
       if (busy.size === 0) {
         clearInterval(watchdog);
         watchdog = undefined;
