@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { JobcellError } from '../errors.ts';
 import { type Cell, openCell } from './cell.ts';
@@ -45,6 +46,11 @@ const reusableOwnBytes = 96 * 1024 * 1024;
 /** An idle cell that only one workspace may use goes after so long. */
 const idleMs = 30_000;
 const watchMs = 25;
+/**
+ * Cells that start at once. A start is 60 ms of CPU, so more of them side by side would only slow each other down, and
+ * whoever could soon have the cell of a short run before it.
+ */
+const startsAtOnce = Math.max(2, availableParallelism());
 const housekeepingMs = 1_000;
 
 export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot, logger }: PoolOptions): Pool {
@@ -115,7 +121,7 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
     const wanted = (overBudget ? 0 : waitingForCell()) + Math.min(prewarmed, cells - busy.size);
     for (let missing = wanted - fresh; missing > 0; missing--) {
       // After a failed start only the housekeeper tries again, once a second.
-      if (startFailed) break;
+      if (startFailed || starting >= startsAtOnce) break;
       if (all.size >= cells) {
         evictForeign();
         break;
