@@ -6,7 +6,7 @@ import { type StoredJson, storedValues, type ValueColumns, valueColumns } from '
 
 /** behaviour.md 3: statuses of a function execution. */
 export const functionStatuses = ['RUNNING', 'SUCCESS', 'FAILED', 'CANCELED'] as const;
-export type FunctionStatus = (typeof functionStatuses)[number];
+type FunctionStatus = (typeof functionStatuses)[number];
 
 /** An invocation as it is written: once at its end, and before that as RUNNING when it takes long. */
 export interface FunctionRecord {
