@@ -10,7 +10,9 @@ export interface Holder {
  * what must stay free for others has to be kept free before they come:
  *
  * - The reserve is for short work; workflow runs of all workspaces together leave it alone.
- * - Half of the reserve is for others than the one that holds most: no workspace can hold every cell.
+ * - No workspace can hold every cell: half as many as the reserve stay for others. Short work is counted for its
+ *   workspace. Runs are not, since a server takes them up as they come, whosever they are; they stop short of that
+ *   number in all.
  * - Workspaces that wait take turns, each with its own oldest waiter.
  */
 export interface Fairness {
@@ -28,23 +30,24 @@ export interface Fairness {
 const rememberedTurns = 1_000;
 
 export function createFairness(cells: number, reserved: number): Fairness {
-  const mostPerWorkspace = cells - Math.floor(reserved / 2);
+  const spare = Math.floor(reserved / 2);
   const held = new Map<string, number>();
   /** Workspaces in the order of their last turn. */
   const turns = new Map<string, number>();
   let turn = 0;
+  let taken = 0;
   let outsideReserve = 0;
 
   const heldBy = (workspaceId: string) => held.get(workspaceId) ?? 0;
-  const room = () => cells - reserved - outsideReserve;
-  const admits = ({ workspaceId, reserve }: Holder) =>
-    heldBy(workspaceId) < mostPerWorkspace && (reserve || room() > 0);
+  const room = () => Math.min(cells - reserved - outsideReserve, cells - spare - taken);
+  const admits = ({ workspaceId, reserve }: Holder) => (reserve ? heldBy(workspaceId) < cells - spare : room() > 0);
 
   return {
     admits,
     room,
     take({ workspaceId, reserve }) {
       held.set(workspaceId, heldBy(workspaceId) + 1);
+      taken++;
       if (!reserve) outsideReserve++;
       turns.delete(workspaceId);
       turns.set(workspaceId, turn++);
@@ -54,6 +57,7 @@ export function createFairness(cells: number, reserved: number): Fairness {
       const left = heldBy(workspaceId) - 1;
       if (left > 0) held.set(workspaceId, left);
       else held.delete(workspaceId);
+      taken--;
       if (!reserve) outsideReserve--;
     },
     next(waiters, hasCell) {

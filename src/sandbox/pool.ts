@@ -72,11 +72,11 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
 
   /** Past the lease every cell kills itself (D4), so none is handed out or started until it is pushed on. */
   const lapsed = () => deadlineAt !== undefined && monotonicMs() >= deadlineAt;
-  /** Waiters that only lack a cell; the others wait for their own workspace, or for other runs, to end. */
+  /** Waiters that only lack a cell; the others wait until something of their workspace, or another run, ends. */
   const waitingForCell = () => waiters.filter(fairness.admits).length;
   const free = () => {
     if (overBudget || lapsed()) return 0;
-    return Math.max(0, Math.min(cells - busy.size, fairness.room()) - waitingForCell());
+    return Math.max(0, fairness.room() - waitingForCell());
   };
 
   async function fork(): Promise<void> {

@@ -49,6 +49,10 @@ test('cells are handed out in turns, and the reserve is kept', () => {
   expect(fairness.admits(short('b'))).toBe(true);
   fairness.giveBack(run('a'));
   expect(fairness.room()).toBe(1);
+  // Nor do runs take the last one, whosever they are.
+  fairness.take(short('c'));
+  expect(fairness.room()).toBe(0);
+  expect([run('a'), run('b'), short('b')].map(fairness.admits)).toEqual([false, false, true]);
 
   const turns = createFairness(100, 0);
   const waiters = ['a', 'a', 'a', 'b', 'c', 'c'].map(short);
