@@ -1,6 +1,5 @@
 /**
- * `npm run bench -- <name>` runs bench/<name>.ts on a fresh build. Each benchmark prints a table; the figures of
- * docs/benchmarks.md come from them.
+ * `npm run bench -- <name>` runs bench/<name>.ts on a fresh build. Each benchmark prints a table.
  */
 import { readdirSync } from 'node:fs';
 

@@ -25,6 +25,7 @@ import {
   toEmbeddedJson,
   toOptionalTimestamp,
   toRawJson,
+  toTenths,
   toTimestamp,
   workspaceParams,
 } from './schemas.ts';
@@ -60,8 +61,6 @@ const logLineSchema = z
   .object({ at: timestamp, level: z.string(), message: z.string(), attributes: anyJson })
   .meta({ id: 'StoredFunctionLogLine' });
 
-const toTenths = (ms: number | null) => (ms === null ? null : Math.round(ms * 10) / 10);
-
 const toSummaryView = (execution: FunctionExecutionSummary): z.infer<typeof summarySchema> => ({
   id: execution.id,
   function: execution.name,
@@ -70,8 +69,8 @@ const toSummaryView = (execution: FunctionExecutionSummary): z.infer<typeof summ
   status: execution.status,
   error: toRawJson(execution.error),
   usage: execution.usage,
-  queueMs: toTenths(execution.queueMs),
-  runMs: toTenths(execution.runMs),
+  queueMs: execution.queueMs === null ? null : toTenths(execution.queueMs),
+  runMs: execution.runMs === null ? null : toTenths(execution.runMs),
   step: execution.step,
   createdAt: toTimestamp(execution.createdAt),
   startedAt: toTimestamp(execution.startedAt),

@@ -10,7 +10,7 @@ import { usageSchema } from './execution-views.ts';
 import { RawJson } from './json.ts';
 import { type HttpErrorCode, problemSchema, problems, tooLarge } from './problem.ts';
 import { argumentsText, argumentsTooLarge, disconnected, invokerText, runInput } from './run-input.ts';
-import { anyJson, jobFunctionName, timestamp, toTimestamp, workspaceParams } from './schemas.ts';
+import { anyJson, jobFunctionName, timestamp, toTenths, toTimestamp, workspaceParams } from './schemas.ts';
 import { scriptRoutes } from './script-bundles.ts';
 
 /** Functions: scripts of 32 MB that are run on request and answer at once. */
@@ -182,8 +182,6 @@ function toProblem(failure: FunctionFailure, run: object): JobcellError {
   const detail = `The function threw ${name}: ${message}`;
   return new JobcellError('SCRIPT_ERROR', detail, { extra: { status: 422, ...run, error } });
 }
-
-const toTenths = (ms: number) => Math.round(ms * 10) / 10;
 
 function toLogView({ at, level, message, attributes }: LogLine) {
   const line: { at: string; level: string; message: string; attributes?: RawJson } = {

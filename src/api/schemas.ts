@@ -37,6 +37,9 @@ export const optionalTimestamp = timestamp.nullable();
 export const toTimestamp = (date: Date): string => date.toISOString();
 export const toOptionalTimestamp = (date: Date | null): string | null => date?.toISOString() ?? null;
 
+/** Milliseconds as an answer shows them. */
+export const toTenths = (ms: number): number => Math.round(ms * 10) / 10;
+
 /** Stored JSON of a shape that the server does not look into (D33); the schema only describes it. */
 const rawJson = () => z.custom<RawJson | null>(() => true);
 
