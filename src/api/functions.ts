@@ -9,9 +9,10 @@ import type { ApiContext } from './dependencies.ts';
 import { usageSchema } from './execution-views.ts';
 import { RawJson } from './json.ts';
 import { type HttpErrorCode, problemSchema, problems, tooLarge } from './problem.ts';
-import { argumentsText, argumentsTooLarge, disconnected, invokerText, runInput } from './run-input.ts';
+import { disconnected, invokerText, runInput } from './run-input.ts';
 import { anyJson, jobFunctionName, timestamp, toTenths, toTimestamp, workspaceParams } from './schemas.ts';
 import { scriptRoutes } from './script-bundles.ts';
+import { valueText, valueTooLarge } from './value-text.ts';
 
 /** Functions: scripts of 32 MB that are run on request and answer at once. */
 export const functionRoutes = scriptRoutes({
@@ -87,7 +88,7 @@ export const invokeRoutes =
       '/functions/:name/invoke',
       {
         bodyLimit: limits.startBodyBytes,
-        config: { tooLarge: argumentsTooLarge },
+        config: { tooLarge: valueTooLarge('args') },
         schema: {
           tags,
           operationId: 'invokeFunction',
@@ -105,7 +106,7 @@ export const invokeRoutes =
             workspaceId: workspace.id,
             revision: workspace.revision,
             name: request.params.name,
-            args: argumentsText(args),
+            args: valueText('args', args ?? {}),
             invoker: invokerText(invoker, workspace),
             signal: disconnected(request, reply),
           }),
@@ -145,7 +146,7 @@ export const invokeRoutes =
             workspaceId: workspace.id,
             script,
             type,
-            args: argumentsText(args),
+            args: valueText('args', args ?? {}),
             invoker: invokerText(invoker, workspace),
             signal: disconnected(request, reply),
           }),

@@ -72,7 +72,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   app.register(healthRoutes(context));
   app.register(openApiRoute);
   app.register(workspaceRoutes(context, access), { prefix: '/v1/workspaces' });
-  const workspaceRoutesOfAll = [
+  for (const routes of [
     tokenRoutes,
     jobFunctionRoutes,
     functionRoutes,
@@ -81,8 +81,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
     workflowRoutes,
     startRoutes,
     executionRoutes,
-  ];
-  for (const routes of workspaceRoutesOfAll) {
+  ]) {
     app.register(routes(context, access), { prefix: '/v1/workspaces/:workspace' });
   }
   return app;

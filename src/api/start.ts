@@ -5,8 +5,9 @@ import { type Access, workspaceOf } from './access.ts';
 import type { ApiContext } from './dependencies.ts';
 import { executionSchema, readExecution } from './execution-views.ts';
 import { problems } from './problem.ts';
-import { argumentsText, argumentsTooLarge, disconnected, invokerText, runInput } from './run-input.ts';
+import { disconnected, invokerText, runInput } from './run-input.ts';
 import { resourceName, workspaceParams } from './schemas.ts';
+import { valueText, valueTooLarge } from './value-text.ts';
 
 const startBody = z
   .strictObject({
@@ -47,7 +48,7 @@ export const startRoutes =
       '/workflows/:name/start',
       {
         bodyLimit: limits.startBodyBytes,
-        config: { tooLarge: argumentsTooLarge },
+        config: { tooLarge: valueTooLarge('args') },
         schema: {
           tags: ['Executions'],
           operationId: 'startWorkflow',
@@ -69,7 +70,7 @@ export const startRoutes =
         const { executionId } = await engine.start({
           workspaceId: workspace.id,
           workflow: request.params.name,
-          args: argumentsText(args),
+          args: valueText('args', args ?? {}),
           invoker: invokerText(invoker, workspace),
           replay,
           idempotencyKey: request.headers['idempotency-key'],
