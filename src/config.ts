@@ -1,6 +1,7 @@
 import { availableParallelism, totalmem } from 'node:os';
 import { z } from 'zod';
 import { JobcellError } from './errors.ts';
+import { limits } from './limits.ts';
 
 const MiB = 1024 * 1024;
 const memoryMb = Math.floor(totalmem() / MiB);
@@ -8,6 +9,9 @@ const memoryMb = Math.floor(totalmem() / MiB);
 const defaultMemoryMb = Math.max(512, Math.floor(memoryMb / 2));
 /** An idle or blocked cell holds about 12 MB of its own (sandbox.md), a busy small one 64 MB. */
 const defaultCells = Math.max(64, Math.min(512, Math.floor(defaultMemoryMb / 64)));
+
+/** An eighth of the cells; of few cells two, or one, and of a single one none. */
+const reservedOf = (cells: number): number => Math.max(Math.min(2, cells >> 1), cells >> 3);
 
 const whole = (min: number, max: number) => {
   const error = `must be a whole number from ${min} to ${max}`;
@@ -27,6 +31,8 @@ export const configSchema = z.object({
   JOBCELL_CELLS: whole(1, 10_000).default(defaultCells),
   JOBCELL_MEMORY_MB: whole(256, 10_000_000).default(defaultMemoryMb),
   JOBCELL_LEASE_S: whole(5, 3_600).default(15),
+  JOBCELL_FUNCTION_CPU_MS: whole(1, limits.functionWallMs).default(limits.functionCpuMs),
+  JOBCELL_JOB_FUNCTION_CPU_MS: whole(1, limits.jobFunctionWallMs).default(limits.jobFunctionCpuMs),
   JOBCELL_REPLAY: z.enum(['auto', 'always']).default('auto'),
   JOBCELL_FETCH_ALLOW: z.string().default(''),
   JOBCELL_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
@@ -39,10 +45,14 @@ export interface Config {
   dataDir: string;
   adminToken: string | undefined;
   cells: number;
+  /** Cells that workflow runs leave to functions. */
+  reservedCells: number;
   /** Cells kept warm while idle. */
   prewarmedCells: number;
   memoryMb: number;
   leaseMs: number;
+  functionCpuMs: number;
+  jobFunctionCpuMs: number;
   replay: 'auto' | 'always';
   /** Private addresses that scripts may fetch from: text that `addressRules` reads. */
   fetchAllow: string;
@@ -67,9 +77,12 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     dataDir: env.JOBCELL_DATA_DIR,
     adminToken: env.JOBCELL_ADMIN_TOKEN,
     cells: env.JOBCELL_CELLS,
+    reservedCells: reservedOf(env.JOBCELL_CELLS),
     prewarmedCells: Math.min(env.JOBCELL_CELLS, Math.max(4, availableParallelism() * 3)),
     memoryMb: env.JOBCELL_MEMORY_MB,
     leaseMs: env.JOBCELL_LEASE_S * 1_000,
+    functionCpuMs: env.JOBCELL_FUNCTION_CPU_MS,
+    jobFunctionCpuMs: env.JOBCELL_JOB_FUNCTION_CPU_MS,
     replay: env.JOBCELL_REPLAY,
     fetchAllow: env.JOBCELL_FETCH_ALLOW,
     logLevel: env.JOBCELL_LOG_LEVEL,

@@ -25,7 +25,7 @@ export const errorTable = {
   RESULT_NOT_SERIALIZABLE: { status: 422, title: 'The result is not JSON' },
 
   CELL_CRASHED: { status: 422, title: 'The script crashed its sandbox process' },
-  CELL_LOST: { title: 'The sandbox process was lost again and again' },
+  CELL_LOST: { status: 503, title: 'The sandbox process was lost' },
   JOB_FUNCTION_NOT_FOUND: { title: 'No such job function' },
   WORKFLOW_NOT_FOUND: { title: 'No such workflow' },
   ARGUMENT_MISMATCH: { title: 'A replayed call differs from the recorded one' },

@@ -18,6 +18,11 @@ export const limits = {
   functionCpuMs: 10_000,
   /** Default CPU time of one dispatch of a job function, ms. */
   jobFunctionCpuMs: 300_000,
+  /** H "Functions": how long an invocation waits for a cell before it is OVERLOADED, ms. */
+  functionQueueMs: 5_000,
+  /** Invocations that wait for a cell on one server, and bytes of their arguments and scripts (S4); half of each for one workspace. */
+  functionQueue: 1_000,
+  functionQueueBytes: 64 * MiB,
   /** H "Script bundles": CPU time a script may use while it is checked at upload, ms. */
   uploadCpuMs: 1_000,
 

@@ -2,6 +2,7 @@ import { adminToken } from './admin-token.ts';
 import { createApi } from './api/server.ts';
 import type { Config } from './config.ts';
 import { startEngine } from './engine/engine.ts';
+import { createFunctionService } from './functions/functions.ts';
 import { addressRules } from './globals/addresses.ts';
 import { createFetchBroker } from './globals/fetch-broker.ts';
 import { createHostOperations } from './globals/host-operations.ts';
@@ -22,6 +23,9 @@ export interface RunningServer {
 
 /** Connections of a server's pool: two for the step path (`StepWriter`), the rest for claims, reads and uploads. */
 const poolConnections = 16;
+
+/** D30: a stop takes at most this long, ms. */
+const stopMs = 10_000;
 
 /**
  * Composes the parts and starts them, the ones that others stand on first. What fails on the way takes down what stood
@@ -59,6 +63,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
 
     const sandbox = createSandbox({
       cells: config.cells,
+      reserved: config.reservedCells,
       prewarmed: config.prewarmedCells,
       memoryMb: config.memoryMb,
       packageRoot,
@@ -67,21 +72,45 @@ export async function startServer(config: Config): Promise<RunningServer> {
     stops.push(() => sandbox.stop());
     await sandbox.start();
 
+    // These three stop side by side: functions that run have the whole grace (D30), and meanwhile nothing is claimed.
+    const serving: (() => Promise<void>)[] = [];
+    stops.push(async () => {
+      await Promise.all(serving.map((stop) => stop()));
+    });
+    const hostOperations = createHostOperations({ fetch, logger });
     const engine = await startEngine({
       pool,
       databaseUrl,
       sandbox,
-      hostOperations: createHostOperations({ fetch, logger }),
+      hostOperations,
       logger,
       leaseMs: config.leaseMs,
+      jobFunctionCpuMs: config.jobFunctionCpuMs,
       replay: config.replay,
     });
-    stops.push(() => engine.stop());
+    serving.push(async () => {
+      await engine.stop();
+      // With the lease, the cells' deadline is no longer pushed on (D4). Nothing that is claimed runs in them any more.
+      sandbox.extendDeadline(stopMs);
+    });
+
+    const functions = createFunctionService({
+      pool,
+      sandbox,
+      hostOperations,
+      logger,
+      startWorkflow: (request) => engine.start(request),
+      serverId: () => engine.serverId,
+      functionCpuMs: config.functionCpuMs,
+      jobFunctionCpuMs: config.jobFunctionCpuMs,
+    });
+    serving.push(() => functions.stop());
 
     const api = createApi({
       pool,
       sandbox,
       engine,
+      functions,
       adminToken: token,
       logger,
       // The sandbox has run a real isolate and the migrations are applied, or the start would have failed.
@@ -94,7 +123,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
         }
       },
     });
-    stops.push(() => api.close());
+    serving.push(() => api.close());
     const url = await api.listen({ host: config.host, port: config.port });
     return { url, adminToken: token, close: stopAll };
   } catch (error) {

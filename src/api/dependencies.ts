@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import type { FunctionService } from '../functions/functions.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 
@@ -40,6 +41,7 @@ export interface ApiDependencies {
   pool: Pool;
   sandbox: Pick<Sandbox, 'check'>;
   engine: Executions;
+  functions: Pick<FunctionService, 'invoke' | 'testRun' | 'written'>;
   adminToken: string;
   logger: Logger;
   /** What /readyz answers. */

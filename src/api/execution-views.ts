@@ -51,7 +51,7 @@ export const executionSummarySchema = z
   })
   .meta({ id: 'ExecutionSummary' });
 
-const usageSchema = z
+export const usageSchema = z
   .object({ peakMemoryBytes: z.int(), memoryLimitBytes: z.int(), cpuMs: z.number(), wallMs: z.number() })
   .meta({ id: 'Usage' });
 

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger';
 import { type FastifyPluginAsyncZod, jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { scriptTypes } from './job-functions.ts';
+import { scriptTypes } from './script-bundles.ts';
 
 type Schema = Record<string, unknown>;
 
@@ -78,7 +78,7 @@ function finish(page: Page): Page {
 function describeBody({ requestBody }: Operation): void {
   if (requestBody === undefined) return;
   if (requestBody.content['application/json']?.schema.default !== undefined) requestBody.required = false;
-  // Where a body is a script, the route sees the same as for the JSON form (job-functions.ts).
+  // Where a body is a script, the route sees the same as for the JSON form (script-bundles.ts).
   for (const type of scriptTypes) {
     if (type in requestBody.content)
       requestBody.content[type] = { schema: { type: 'string', description: 'The script' } };

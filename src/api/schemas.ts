@@ -11,7 +11,7 @@ export const resourceName = z
   .string()
   .regex(resourceNamePattern, 'must be 3 to 63 characters of a-z, 0-9 and -, and neither begin nor end with -');
 
-/** behaviour.md 4: job functions. Surrogates without their other half have no UTF-8 and cannot be stored. */
+/** behaviour.md 4: job functions, and functions likewise. Surrogates without their other half have no UTF-8 and cannot be stored. */
 export const jobFunctionName = z
   .string()
   .regex(/^[^/\p{Cc}\p{Cs}]{1,128}$/u, 'must be 1 to 128 characters without / and without control characters');
@@ -36,6 +36,9 @@ export const timestamp = z.iso.datetime({ precision: 3 });
 export const optionalTimestamp = timestamp.nullable();
 export const toTimestamp = (date: Date): string => date.toISOString();
 export const toOptionalTimestamp = (date: Date | null): string | null => date?.toISOString() ?? null;
+
+/** Milliseconds as an answer shows them. */
+export const toTenths = (ms: number): number => Math.round(ms * 10) / 10;
 
 /** Stored JSON of a shape that the server does not look into (D33); the schema only describes it. */
 const rawJson = () => z.custom<RawJson | null>(() => true);

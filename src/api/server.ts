@@ -16,6 +16,8 @@ import { parseJson } from './body.ts';
 import type { ApiContext, ApiDependencies } from './dependencies.ts';
 import { executionCommandRoutes } from './execution-commands.ts';
 import { executionRoutes } from './executions.ts';
+import { functionExecutionRoutes } from './function-executions.ts';
+import { functionRoutes, invokeRoutes } from './functions.ts';
 import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
 import { toJsonText } from './json.ts';
@@ -74,6 +76,9 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   for (const routes of [
     tokenRoutes,
     jobFunctionRoutes,
+    functionRoutes,
+    invokeRoutes,
+    functionExecutionRoutes,
     workflowRoutes,
     startRoutes,
     executionRoutes,

@@ -1,27 +1,17 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { limits } from '../limits.ts';
-import type { Workspace } from '../store/workspaces.ts';
 import { type Access, workspaceOf } from './access.ts';
 import type { ApiContext } from './dependencies.ts';
 import { executionSchema, readExecution } from './execution-views.ts';
 import { problems } from './problem.ts';
+import { disconnected, invokerText, runInput } from './run-input.ts';
 import { resourceName, workspaceParams } from './schemas.ts';
 import { valueText, valueTooLarge } from './value-text.ts';
 
-/** behaviour.md 2, `tailor.context.getInvoker()`; the workspace is the one of the path. */
-const invokerSchema = z.strictObject({
-  id: z.string().min(1).max(256),
-  type: z.enum(['user', 'machine_user']),
-  attributes: z.array(z.string()).default([]),
-  attributeMap: z.record(z.string(), z.unknown()).default({}),
-});
-
 const startBody = z
   .strictObject({
-    args: z.unknown().describe('What main gets: any JSON value. Nothing and null are {}').optional(),
-    invoker: invokerSchema.nullable().default(null).describe('What `tailor.context.getInvoker()` answers'),
+    ...runInput,
     replay: z
       .enum(['auto', 'always'])
       .optional()
@@ -81,7 +71,7 @@ export const startRoutes =
           workspaceId: workspace.id,
           workflow: request.params.name,
           args: valueText('args', args ?? {}),
-          invoker: invoker === null ? null : invokerText(invoker, workspace),
+          invoker: invokerText(invoker, workspace),
           replay,
           idempotencyKey: request.headers['idempotency-key'],
         });
@@ -97,13 +87,3 @@ export const startRoutes =
       },
     );
   };
-
-const invokerText = ({ id, type, attributes, attributeMap }: z.infer<typeof invokerSchema>, workspace: Workspace) =>
-  JSON.stringify({ id, type, workspaceId: workspace.id, attributes, attributeMap });
-
-/** Aborts when the client is gone, so that nobody waits for it. */
-function disconnected(request: FastifyRequest, reply: FastifyReply): AbortSignal {
-  const controller = new AbortController();
-  reply.raw.once('close', () => controller.abort(new Error(`The client of request ${request.id} is gone.`)));
-  return controller.signal;
-}

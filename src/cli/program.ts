@@ -43,6 +43,16 @@ export const serveFlags: { flags: string; variable: string; description: string 
     description: 'how long a server that fell silent keeps its executions (default 15)',
   },
   {
+    flags: '--function-cpu-ms <ms>',
+    variable: 'JOBCELL_FUNCTION_CPU_MS',
+    description: 'CPU time of a function (default 10000)',
+  },
+  {
+    flags: '--job-function-cpu-ms <ms>',
+    variable: 'JOBCELL_JOB_FUNCTION_CPU_MS',
+    description: 'CPU time of one run of a job function (default 300000)',
+  },
+  {
     flags: '--replay <mode>',
     variable: 'JOBCELL_REPLAY',
     description: 'auto, or always: a replay after every step finds non-determinism early (default auto)',

@@ -16,6 +16,7 @@ import {
 } from '../store/executions.ts';
 import { giveBack, heldBy } from '../store/holdings.ts';
 import { listen } from '../store/notifications.ts';
+import { Scripts } from '../store/script-cache.ts';
 import { createStepWriter } from '../store/step-writer.ts';
 import type { WaitKey } from '../store/waits.ts';
 import { cancel } from './cancel.ts';
@@ -26,7 +27,6 @@ import { startLease } from './lease.ts';
 import { resume } from './resume.ts';
 import { Run, type RunContext } from './run.ts';
 import { startScheduler } from './scheduler.ts';
-import { Scripts } from './scripts.ts';
 import { newSeed } from './start-workflow.ts';
 import { resolve } from './waits.ts';
 
@@ -40,6 +40,8 @@ export interface EngineOptions {
   hostOperations: HostOperations;
   logger: Logger;
   leaseMs: number;
+  /** CPU time of one dispatch of a job function, ms. */
+  jobFunctionCpuMs: number;
   /** What `replay` of an execution is when its start does not say (D15). */
   replay: 'auto' | 'always';
 }
@@ -52,9 +54,13 @@ interface StartRequest {
   invoker: string | null;
   replay: 'auto' | 'always' | undefined;
   idempotencyKey: string | undefined;
+  /** How deep it lies below a request of a person (D25); 0 by default. */
+  depth?: number;
 }
 
 export interface Engine {
+  /** The lease of this server as it is now (D1); changes when one was lost. */
+  readonly serverId: string;
   /**
    * Starts an execution, or answers the one that the same idempotency key started before.
    * @throws JobcellError NOT_FOUND, IDEMPOTENCY_MISMATCH
@@ -98,7 +104,8 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     sandbox,
     hostOperations: options.hostOperations,
     writer: createStepWriter(pool),
-    scripts: new Scripts(pool),
+    scripts: new Scripts(pool, 'JOB'),
+    jobFunctionCpuMs: options.jobFunctionCpuMs,
     logger,
     leaseValid: lease.valid,
     onRetryScheduled: (ms) => wakeForRetry(ms),
@@ -173,12 +180,16 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   const housekeeping = startHousekeeping(pool, logger);
 
   return {
+    get serverId() {
+      return lease.serverId;
+    },
+
     async start(request) {
       const executionId = uuidv7();
       const inserted = await insertExecution(pool, {
         ...request,
         id: executionId,
-        depth: 0,
+        depth: request.depth ?? 0,
         parent: null,
         replay: request.replay ?? options.replay,
         seed: newSeed(),

@@ -8,13 +8,13 @@ import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool } from '../store/database.ts';
 import { type ClaimedExecution, finishExecution, scheduleRetry } from '../store/executions.ts';
 import { loadJournal, loadValues, type RecordValues } from '../store/journal.ts';
+import type { Scripts } from '../store/script-cache.ts';
 import type { StepWriter } from '../store/step-writer.ts';
 import { failedPath } from './failed-path.ts';
 import { engineFailure, type Failure } from './failures.ts';
 import { Journal } from './journal.ts';
 import { retryBackoffMs } from './retry.ts';
 import { RunLog } from './run-log.ts';
-import type { Scripts } from './scripts.ts';
 import { Tree, type TreeEnd } from './tree.ts';
 
 /** What a run needs of the server it runs on. */
@@ -24,6 +24,8 @@ export interface RunContext {
   hostOperations: HostOperations;
   writer: StepWriter;
   scripts: Scripts;
+  /** CPU time of one dispatch, ms. */
+  jobFunctionCpuMs: number;
   logger: Logger;
   /** Another attempt is due in so many ms. */
   onRetryScheduled: (ms: number) => void;

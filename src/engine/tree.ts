@@ -185,7 +185,7 @@ export class Tree {
       loadSourceMap: script.loadSourceMap,
       args,
       context: `{"invoker":${invoker ?? 'null'}}`,
-      limits: { memoryMb, cpuMs: limits.jobFunctionCpuMs, wallMs: limits.jobFunctionWallMs },
+      limits: { memoryMb, cpuMs: context.jobFunctionCpuMs, wallMs: limits.jobFunctionWallMs },
       replay: bodyReplay(seed, body.path, run, this.journal.of(body.path)),
       onCall: (call) => this.#onCall(body, call),
       onLogs: (lines) => {

@@ -213,6 +213,7 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     setDeadline: (at) => process.send({ t: 'deadline', at }),
     async reset() {
       for (const body of bodies.splice(0).reverse()) body.gone(false);
+      checking?.resolve({ ok: false, message: 'The check was dropped.', line: null, column: null });
       over.clear();
       if (!process.alive) return false;
       resetting = Promise.withResolvers();

@@ -8,8 +8,10 @@ const checkWaitMs = 10_000;
 export function createSandbox(options: PoolOptions): Sandbox {
   const pool = openPool(options);
 
-  async function acquire({ workspaceId, waitMs, signal }: Parameters<Sandbox['acquire']>[0]): Promise<CellLease> {
-    const cell = await pool.acquire(workspaceId, waitMs, signal);
+  async function acquire(request: Parameters<Sandbox['acquire']>[0]): Promise<CellLease> {
+    const { workspaceId, reserve = false, waitMs, signal } = request;
+    const holder = { workspaceId, reserve };
+    const cell = await pool.acquire(holder, waitMs, signal);
     let clean = true;
     let released: Promise<void> | undefined;
     return {
@@ -20,11 +22,12 @@ export function createSandbox(options: PoolOptions): Sandbox {
           clean = false;
         return end;
       },
+      check: (source) => cell.check(source),
       async drop() {
         if (!(await cell.reset())) clean = false;
       },
       release() {
-        released ??= pool.release(cell, workspaceId, clean);
+        released ??= pool.release(cell, holder, clean);
         return released;
       },
     };
@@ -45,11 +48,12 @@ export function createSandbox(options: PoolOptions): Sandbox {
   };
 
   async function checkIn(workspaceId: string, source: string) {
-    const cell = await pool.acquire(workspaceId, checkWaitMs, undefined);
+    const holder = { workspaceId, reserve: true };
+    const cell = await pool.acquire(holder, checkWaitMs, undefined);
     try {
       return await cell.check(source);
     } finally {
-      await pool.release(cell, workspaceId, workspaceId !== '');
+      await pool.release(cell, holder, workspaceId !== '');
     }
   }
 }

@@ -1,11 +1,15 @@
+import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { JobcellError } from '../errors.ts';
 import { type Cell, openCell } from './cell.ts';
+import { createFairness, type Holder } from './fairness.ts';
 import { monotonicMs } from './wire.ts';
 
 export interface PoolOptions {
   /** Most cells at once. */
   cells: number;
+  /** Cells that workflow runs leave to functions and to checks of uploads; none by default. */
+  reserved?: number;
   /** Cells kept warm while idle. */
   prewarmed: number;
   /** New runs wait while all cells together hold more than this of their own. */
@@ -15,8 +19,7 @@ export interface PoolOptions {
   logger: Logger;
 }
 
-interface Waiter {
-  workspaceId: string;
+interface Waiter extends Holder {
   resolve: (cell: Cell) => void;
 }
 
@@ -32,9 +35,9 @@ export interface Pool {
   stop(): Promise<void>;
   free(): number;
   onFree(callback: () => void): void;
-  acquire(workspaceId: string, waitMs: number | undefined, signal: AbortSignal | undefined): Promise<Cell>;
+  acquire(holder: Holder, waitMs: number | undefined, signal: AbortSignal | undefined): Promise<Cell>;
   /** Gives a cell back; `reusable` after a clean end. Resolves once its run is confirmed gone. */
-  release(cell: Cell, workspaceId: string, reusable: boolean): Promise<void>;
+  release(cell: Cell, holder: Holder, reusable: boolean): Promise<void>;
   setDeadline(at: number): void;
 }
 
@@ -43,9 +46,22 @@ const reusableOwnBytes = 96 * 1024 * 1024;
 /** An idle cell that only one workspace may use goes after so long. */
 const idleMs = 30_000;
 const watchMs = 25;
+/**
+ * Cells that start at once. A start is 60 ms of CPU, so more of them side by side would only slow each other down, and
+ * whoever could soon have the cell of a short run before it.
+ */
+const startsAtOnce = Math.max(2, availableParallelism());
+/**
+ * Short runs that compute at once. Most end within a few milliseconds, and more of them side by side only cost caches and
+ * cells (16 clients on 2 cores: half the throughput with 16 cells instead of 6). One that has not ended after
+ * `settleMs` waits for something, or is long: it no longer counts.
+ */
+const computingAtOnce = Math.max(4, 3 * availableParallelism());
+const settleMs = 50;
 const housekeepingMs = 1_000;
 
-export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: PoolOptions): Pool {
+export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot, logger }: PoolOptions): Pool {
+  const fairness = createFairness(cells, reserved);
   const all = new Set<Cell>();
   const busy = new Set<Cell>();
   let idle: IdleCell[] = [];
@@ -63,7 +79,19 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
 
   /** Past the lease every cell kills itself (D4), so none is handed out or started until it is pushed on. */
   const lapsed = () => deadlineAt !== undefined && monotonicMs() >= deadlineAt;
-  const free = () => (overBudget || lapsed() ? 0 : Math.max(0, cells - busy.size - waiters.length));
+  /** Short runs that began just now. */
+  const beginning = new Map<Cell, NodeJS.Timeout>();
+  const mayBegin = (holder: Holder) => !holder.reserve || beginning.size < computingAtOnce;
+  /** Waiters that only lack a cell; the others wait until something of their workspace, or another run, ends. */
+  const waitingForCell = () => {
+    const admitted = waiters.filter(fairness.admits);
+    const short = admitted.filter(({ reserve }) => reserve).length;
+    return admitted.length - short + Math.min(short, computingAtOnce - beginning.size);
+  };
+  const free = () => {
+    if (overBudget || lapsed()) return 0;
+    return Math.max(0, fairness.room() - waitingForCell());
+  };
 
   async function fork(): Promise<void> {
     starting++;
@@ -93,20 +121,22 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
   function serve(): void {
     if (stopped || lapsed()) return;
     while (!overBudget) {
-      const index = waiters.findIndex((waiter) => pick(waiter.workspaceId) !== undefined);
+      const index = fairness.next(waiters, (waiter) => mayBegin(waiter) && pick(waiter.workspaceId) !== undefined);
       if (index === -1) break;
       const [waiter] = waiters.splice(index, 1) as [Waiter];
       const entry = pick(waiter.workspaceId) as IdleCell;
       idle.splice(idle.indexOf(entry), 1);
       busy.add(entry.cell);
+      fairness.take(waiter);
+      if (waiter.reserve) begin(entry.cell);
       watchdog ??= setInterval(watch, watchMs);
       waiter.resolve(entry.cell);
     }
     const fresh = idle.filter((entry) => entry.workspaceId === null).length + starting;
-    const wanted = (overBudget ? 0 : waiters.length) + Math.min(prewarmed, cells - busy.size);
+    const wanted = (overBudget ? 0 : waitingForCell()) + Math.min(prewarmed, cells - busy.size);
     for (let missing = wanted - fresh; missing > 0; missing--) {
       // After a failed start only the housekeeper tries again, once a second.
-      if (startFailed) break;
+      if (startFailed || starting >= startsAtOnce) break;
       if (all.size >= cells) {
         evictForeign();
         break;
@@ -119,6 +149,14 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
     if (became) for (const callback of freeCallbacks) callback();
   }
 
+  function begin(cell: Cell): void {
+    const settled = () => {
+      beginning.delete(cell);
+      serve();
+    };
+    beginning.set(cell, setTimeout(settled, settleMs));
+  }
+
   function pick(workspaceId: string): IdleCell | undefined {
     return (
       idle.findLast((entry) => entry.workspaceId === workspaceId && entry.cell.alive) ??
@@ -129,7 +167,7 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
   /** Kills the idle cell that has waited longest for its workspace, but only while somebody waits for a cell. */
   function evictForeign(): void {
     const entry = idle.find((candidate) => candidate.workspaceId !== null);
-    if (waiters.length === 0 || entry === undefined) return;
+    if (waitingForCell() === 0 || entry === undefined) return;
     idle.splice(idle.indexOf(entry), 1);
     // Its place is free once it is gone; `exited` serves again.
     void entry.cell.kill();
@@ -177,10 +215,10 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
     onFree(callback) {
       freeCallbacks.push(callback);
     },
-    acquire(workspaceId, waitMs, signal) {
+    acquire(holder, waitMs, signal) {
       const { promise, resolve, reject } = Promise.withResolvers<Cell>();
       signal?.throwIfAborted();
-      const waiter: Waiter = { workspaceId, resolve };
+      const waiter: Waiter = { ...holder, resolve };
       const giveUp = (reason: unknown) => {
         const index = waiters.indexOf(waiter);
         if (index === -1) return;
@@ -202,15 +240,18 @@ export function openPool({ cells, prewarmed, memoryMb, packageRoot, logger }: Po
         signal?.removeEventListener('abort', aborted);
       });
     },
-    async release(cell, workspaceId, reusable) {
+    async release(cell, holder, reusable) {
       const clean = reusable && !stopped && (await cell.reset());
       if (clean && !stopped && cell.process.memory().own <= reusableOwnBytes) {
         busy.delete(cell);
-        idle.push({ cell, workspaceId, since: performance.now() });
+        idle.push({ cell, workspaceId: holder.workspaceId, since: performance.now() });
       } else {
         await cell.kill();
         busy.delete(cell);
       }
+      fairness.giveBack(holder);
+      clearTimeout(beginning.get(cell));
+      beginning.delete(cell);
       if (busy.size === 0) {
         clearInterval(watchdog);
         watchdog = undefined;

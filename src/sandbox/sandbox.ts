@@ -17,15 +17,21 @@ export interface Sandbox {
   start(): Promise<void>;
   /** SIGKILLs every cell and waits until all are gone. */
   stop(): Promise<void>;
-  /** How many more cells `acquire` would hand out at once without waiting. */
+  /** How many more cells `acquire` would hand out at once without waiting, outside of the reserve. */
   free(): number;
   /** Calls back whenever a cell becomes free after none was. */
   onFree(callback: () => void): void;
   /**
-   * Hands out a cell for one run. Cells are reused only for the same workspace after a clean end.
+   * Hands out a cell for one run. Cells are reused only for the same workspace after a clean end. With `reserve` it may
+   * be one of those that are kept for short work (`fairness.ts`).
    * @throws JobcellError OVERLOADED when none is free within `waitMs`, or the signal's reason.
    */
-  acquire(options: { workspaceId: string; waitMs?: number; signal?: AbortSignal }): Promise<CellLease>;
+  acquire(options: {
+    workspaceId: string;
+    reserve?: boolean;
+    waitMs?: number;
+    signal?: AbortSignal;
+  }): Promise<CellLease>;
   /**
    * Checks a script for upload: compiles and evaluates it with every host call refused. Never rejects for the script's
    * fault. With a `workspaceId` the cell may be used again for that workspace; without one it is thrown away.
@@ -51,6 +57,8 @@ export interface CellLease {
    * The caller commits the body's start BEFORE it calls this.
    */
   run(body: BodyRequest): Promise<BodyEnd>;
+  /** Checks a script as `Sandbox.check` does, in this cell; nothing else may run in it meanwhile. */
+  check(source: string): Promise<ScriptCheck>;
   /** Ends every isolate of the run without an answer to anything; a clean end (sandbox.md, The design, 8). */
   drop(): Promise<void>;
   /** Gives the cell back. After this the lease is dead. Resolves once its tree is confirmed gone. */

@@ -76,17 +76,17 @@ export interface StoredLogLine {
 }
 
 /** A JSON column as two: its size, and its text up to `parameter` bytes, so that a large value never leaves the database. */
-const value = (column: string, parameter: string) => `
+export const valueColumns = (column: string, parameter: string) => `
   octet_length(${column}) as "${column}Size", case when octet_length(${column}) <= ${parameter} then ${column} end as "${column}Text"`;
 
-interface ValueColumns {
+export interface ValueColumns {
   argsSize: number;
   argsText: string | null;
   resultSize: number | null;
   resultText: string | null;
 }
 
-const values = (row: ValueColumns): { args: StoredJson; result: StoredJson | null } => ({
+export const storedValues = (row: ValueColumns): { args: StoredJson; result: StoredJson | null } => ({
   args: { text: row.argsText, size: row.argsSize },
   result: row.resultSize === null ? null : { text: row.resultText, size: row.resultSize },
 });
@@ -145,7 +145,7 @@ export async function executionExists(db: Queryable, workspaceId: string, id: st
 export async function getExecution(db: Queryable, workspaceId: string, id: string): Promise<Execution | null> {
   if (!isUuid(id)) return null;
   const { rows } = await db.query<SummaryRow & ValueColumns & { stack: string[] | null }>(
-    `select ${summaryColumns}, ${value('args', '$3')}, ${value('result', '$3')},
+    `select ${summaryColumns}, ${valueColumns('args', '$3')}, ${valueColumns('result', '$3')},
        -- the stack is the running bodies: each lies one slash deeper than the one that called it
        case when status = 'RUNNING' then
          (select array_agg(j.path order by length(j.path) - length(replace(j.path, '/', ''))) from journal j
@@ -154,12 +154,12 @@ export async function getExecution(db: Queryable, workspaceId: string, id: strin
     [workspaceId, id, limits.embeddedValueBytes],
   );
   const row = rows[0];
-  return row === undefined ? null : { ...summary(row), ...values(row), stack: row.stack ?? [] };
+  return row === undefined ? null : { ...summary(row), ...storedValues(row), stack: row.stack ?? [] };
 }
 
 const callColumns = (valueBytes: string) => `
-  id, path, parent_path as "parentPath", position, kind, name, status, ${value('args', valueBytes)},
-  ${value('result', valueBytes)}, error, execution_policy_key as "executionPolicyKey",
+  id, path, parent_path as "parentPath", position, kind, name, status, ${valueColumns('args', valueBytes)},
+  ${valueColumns('result', valueBytes)}, error, execution_policy_key as "executionPolicyKey",
   function_version as "functionVersion", runs, started_at as "startedAt", finished_at as "finishedAt",
   peak_memory_bytes as "peakMemoryBytes", memory_limit_bytes as "memoryLimitBytes", cpu_ms as "cpuMs", wall_ms as "wallMs"`;
 
@@ -179,7 +179,7 @@ const recordedCall = (row: CallRow): RecordedCall => ({
   kind: row.kind,
   name: row.name,
   status: row.status,
-  ...values(row),
+  ...storedValues(row),
   error: row.error,
   executionPolicyKey: row.executionPolicyKey,
   functionVersion: row.functionVersion,

@@ -44,11 +44,15 @@ test('every route of the interface is on the page', () => {
       ...['put', 'get', 'delete'].map((method) => `${method} ${w}`),
       ...['get', 'post'].map((method) => `${method} ${w}/tokens`),
       `delete ${w}/tokens/{tokenId}`,
-      ...['job-functions', 'workflows'].flatMap((resource) => [
+      ...['job-functions', 'functions', 'workflows'].flatMap((resource) => [
         `get ${w}/${resource}`,
         ...['put', 'get', 'delete'].map((method) => `${method} ${w}/${resource}/{name}`),
       ]),
       `get ${w}/job-functions/{name}/script`,
+      `get ${w}/functions/{name}/script`,
+      `post ${w}/functions/{name}/invoke`,
+      `post ${w}/functions/test-run`,
+      ...['', '/{executionId}', '/{executionId}/logs'].map((rest) => `get ${w}/function-executions${rest}`),
       `post ${w}/workflows/{name}/start`,
       `get ${w}/executions`,
       ...['', '/job-executions', '/job-executions/{jobExecutionId}', '/journal', '/logs'].map(
@@ -145,6 +149,22 @@ describe('answers look as the page says', () => {
       `${execution}/job-executions/{jobExecutionId}`,
       `${path}/executions/${executionId}/job-executions/${finished.jobExecutions[0]!.id}`,
     );
+    const working = `export const main = (args) => { tailor.logger.info('hello', { a: 1 }); return args; };`;
+    for (const [name, body] of [
+      ['works', { script: working }],
+      ['fails', { script }],
+    ] as const) {
+      await check('put', `${w}/functions/{name}`, `${path}/functions/${name}`, body);
+      await check('get', `${w}/functions/{name}`, `${path}/functions/${name}`);
+      const invoked = await check('post', `${w}/functions/{name}/invoke`, `${path}/functions/${name}/invoke`, {});
+      const run = `${path}/function-executions/${(invoked.body as { executionId: string }).executionId}`;
+      await check('get', `${w}/function-executions/{executionId}`, run);
+      await check('get', `${w}/function-executions/{executionId}/logs`, `${run}/logs`);
+    }
+    await check('get', `${w}/functions`, `${path}/functions`);
+    await check('get', `${w}/function-executions`, `${path}/function-executions`);
+    await check('post', `${w}/functions/test-run`, `${path}/functions/test-run`, { script: working });
+    await check('post', `${w}/functions/test-run`, `${path}/functions/test-run`, { script: 'no script' });
   });
 
   test('a problem, too, and the test would see a difference', async () => {

@@ -1,9 +1,9 @@
-import type { ScriptSource } from '../sandbox/protocol.ts';
-import { untilConnected } from '../store/connection-errors.ts';
-import type { Pool } from '../store/database.ts';
-import { findVersion, loadScript, resolveVersion, type ScriptName, type ScriptVersion } from '../store/scripts.ts';
+import type { BodyType, ScriptSource } from '../sandbox/protocol.ts';
+import { untilConnected } from './connection-errors.ts';
+import type { Pool } from './database.ts';
+import { findVersion, loadScript, resolveVersion, type ScriptName, type ScriptVersion } from './scripts.ts';
 
-/** A version of a job function's script, ready for a cell. */
+/** A version of a script, ready for a cell. */
 export interface ResolvedScript {
   version: number;
   source: ScriptSource;
@@ -14,20 +14,22 @@ export interface ResolvedScript {
 /** Resolutions kept: a name at a revision never changes, so they stay right for ever. */
 const keptResolutions = 10_000;
 /** Characters of script text kept in memory, so that a new cell costs no query. */
-const keptCharacters = 64 * 1024 * 1024;
+const keptCharacters = 32 * 1024 * 1024;
 
-/** Finds job functions by name at a revision (D28) and keeps the texts of those in use. */
+/** Finds scripts of one type by name at a revision (D28) and keeps the texts of those in use. */
 export class Scripts {
   readonly #pool: Pool;
+  readonly #type: BodyType;
   readonly #resolutions = new Map<string, ResolvedScript>();
   readonly #texts = new Map<string, string>();
   #characters = 0;
 
-  constructor(pool: Pool) {
+  constructor(pool: Pool, type: BodyType) {
     this.#pool = pool;
+    this.#type = type;
   }
 
-  /** @param pinned a version the workflow names instead. @returns null when there is no such job function. */
+  /** @param pinned a version the workflow names instead. @returns null when there is no such script. */
   async resolve(
     workspaceId: string,
     name: string,
@@ -37,7 +39,7 @@ export class Scripts {
     const key = JSON.stringify([workspaceId, revision, pinned ?? null, name]);
     const known = this.#resolutions.get(key);
     if (known) return known;
-    const found = await untilConnected(() => this.#find({ workspaceId, type: 'JOB', name }, revision, pinned));
+    const found = await untilConnected(() => this.#find({ workspaceId, type: this.#type, name }, revision, pinned));
     if (!found) return null;
     const { version, hash, format, atRevision } = found;
     const resolved: ResolvedScript = {
@@ -86,9 +88,9 @@ export class Scripts {
     name: string,
     version: number,
   ): Promise<{ source: string; sourceMap: string | null }> {
-    const script = await untilConnected(() => loadScript(this.#pool, workspaceId, 'JOB', name, version));
+    const script = await untilConnected(() => loadScript(this.#pool, workspaceId, this.#type, name, version));
     // Versions outlive the executions that can reach them (D28).
-    if (!script) throw new Error(`version ${version} of job function ${name} is gone from the database`);
+    if (!script) throw new Error(`version ${version} of script ${name} is gone from the database`);
     return script;
   }
 }

@@ -1,0 +1,15 @@
+/**
+ * `npm run bench -- <name>` runs bench/<name>.ts on a fresh build. Each benchmark prints a table.
+ */
+import { readdirSync } from 'node:fs';
+
+const [name] = process.argv.slice(2);
+const names = readdirSync(new URL('.', import.meta.url))
+  .filter((entry) => entry.endsWith('.ts') && entry !== 'main.ts')
+  .map((entry) => entry.slice(0, -'.ts'.length));
+
+if (name === undefined || !names.includes(name)) {
+  console.error(`usage: npm run bench -- <name>, one of: ${names.join(', ')}`);
+  process.exit(1);
+}
+await import(new URL(`./${name}.ts`, import.meta.url).href);
