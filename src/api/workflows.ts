@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { durationMs, durationPattern } from '../duration.ts';
 import { JobcellError } from '../errors.ts';
 import { deleteWorkflow, getWorkflow, listWorkflows, putWorkflow, type Workflow } from '../store/workflows.ts';
 import { type Access, workspaceOf } from './access.ts';
@@ -16,13 +17,6 @@ import {
 } from './schemas.ts';
 
 const hourMs = 3_600_000;
-const unitMs = { ms: 1, s: 1_000, m: 60_000 };
-
-/** Milliseconds of a duration such as `500ms`, `10s` or `5m`. */
-function durationMs(text: string): number {
-  const [, amount, unit] = /^(\d+)(ms|s|m)$/.exec(text)!;
-  return Number(amount) * unitMs[unit as keyof typeof unitMs];
-}
 
 const duration = z
   .string()

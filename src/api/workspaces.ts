@@ -56,6 +56,7 @@ const retentionReport = z
   .object({
     dryRun: z.boolean(),
     executions: z.int().describe('How many went, or would go'),
+    functionExecutions: z.int().describe('Of the Function service, likewise'),
     oldestFinishedAt: optionalTimestamp,
     newestFinishedAt: optionalTimestamp,
   })
@@ -156,11 +157,15 @@ export const workspaceRoutes =
       },
       async (request) => {
         const { dryRun } = request.body;
-        const { executions, oldestFinishedAt, newestFinishedAt } = await countExpired(pool, workspaceOf(request).id);
+        const { executions, functionExecutions, oldestFinishedAt, newestFinishedAt } = await countExpired(
+          pool,
+          workspaceOf(request).id,
+        );
         if (!dryRun) await removeAllExpired(pool, workspaceOf(request).id);
         return {
           dryRun,
           executions,
+          functionExecutions,
           oldestFinishedAt: toOptionalTimestamp(oldestFinishedAt),
           newestFinishedAt: toOptionalTimestamp(newestFinishedAt),
         };

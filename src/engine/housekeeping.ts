@@ -1,7 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Pool } from '../store/database.ts';
-import { removeDeletedWorkspaces, removeExpired, removeUnreachableVersions } from '../store/retention.ts';
+import {
+  removeDeletedWorkspaces,
+  removeExpired,
+  removeExpiredFunctions,
+  removeUnreachableVersions,
+} from '../store/retention.ts';
 
 const everyMs = 60_000;
 /** While a workspace is being deleted whose runs have yet to stop. */
@@ -43,8 +48,10 @@ export function startHousekeeping(pool: Pool, logger: Logger): Housekeeping {
       return removed;
     });
     const expired = await inBatches(() => removeExpired(pool, batch, null));
+    const functions = await inBatches(() => removeExpiredFunctions(pool, batch, null));
     const versions = await removeUnreachableVersions(pool);
-    if (deleted + expired + versions > 0) logger.info({ deleted, expired, versions }, 'removed what is no longer kept');
+    if (deleted + expired + functions + versions > 0)
+      logger.info({ deleted, expired, functions, versions }, 'removed what is no longer kept');
     return deleting ? deletingMs : everyMs;
   }
 

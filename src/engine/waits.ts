@@ -19,7 +19,7 @@ import type { MadeCall } from './replay.ts';
 import { finishedRecord, type Tree } from './tree.ts';
 
 /** behaviour.md 3: the form of a wait's key. */
-export const waitKeyPattern = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/;
+const waitKeyPattern = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/;
 
 /** Parks the execution: its tree is dropped, and it holds nothing until the wait is resolved (E5). */
 export const wait: CarryOut = async (tree, body, call) => {

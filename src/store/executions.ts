@@ -259,15 +259,6 @@ export async function scheduleRetry(
   if (rowCount === 0) throw new ClaimLostError(retry.executionId);
 }
 
-/** Milliseconds until the next PENDING_RETRY is due; null when there is none. */
-export async function nextRetryMs(db: Queryable): Promise<number | null> {
-  const { rows } = await db.query<{ ms: number | null }>(
-    `select extract(epoch from min(retry_after) - jobcell_now())::float8 * 1000 as ms
-     from executions where status = 'PENDING_RETRY'`,
-  );
-  return rows[0]!.ms;
-}
-
 /**
  * Confirms that a run which lost its claim is gone from this server, cells and all: its slots are free, and a resume
  * that waited for that can be claimed (D29).

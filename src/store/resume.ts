@@ -4,7 +4,7 @@ import { channel, pendingMessage } from './executions.ts';
 import { type FinishedCall, type JournalRecord, loadJournal, recordFinished } from './journal.ts';
 
 /** What a resume changes, decided from the journal by the caller. */
-export interface ResumePlan {
+interface ResumePlan {
   /** Records that run again (D9). */
   again: string[];
   /** Records that are forgotten (D8). */

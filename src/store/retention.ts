@@ -4,6 +4,7 @@ import { channel, stopPrefix } from './executions.ts';
 /** What retention would remove from a workspace, or has removed. */
 export interface RetentionReport {
   executions: number;
+  functionExecutions: number;
   oldestFinishedAt: Date | null;
   newestFinishedAt: Date | null;
 }
@@ -19,7 +20,10 @@ const due = `
 /** What would go now. */
 export async function countExpired(db: Queryable, workspaceId: string): Promise<RetentionReport> {
   const { rows } = await db.query<RetentionReport>(
-    `select count(*)::int as executions, min(e.finished_at) as "oldestFinishedAt", max(e.finished_at) as "newestFinishedAt"
+    `select count(*)::int as executions, min(e.finished_at) as "oldestFinishedAt", max(e.finished_at) as "newestFinishedAt",
+            (select count(*)::int from function_executions f join workspaces w on w.id = f.workspace_id
+             where f.workspace_id = $1 and f.status <> 'RUNNING'
+               and f.finished_at < jobcell_now() - w.retention_days * interval '1 day') as "functionExecutions"
      from executions e join workspaces w on w.id = e.workspace_id where e.workspace_id = $1 and ${due}`,
     [workspaceId],
   );
@@ -43,9 +47,28 @@ export async function removeExpired(db: Queryable, limit: number, workspaceId: s
   return rowCount ?? 0;
 }
 
-/** Removes all expired executions of a workspace, batch by batch. */
+/** Removes up to `limit` expired function executions, with their logs. @returns how many went. */
+export async function removeExpiredFunctions(
+  db: Queryable,
+  limit: number,
+  workspaceId: string | null,
+): Promise<number> {
+  const { rowCount } = await db.query(
+    `with gone as (
+       select f.workspace_id, f.id from function_executions f join workspaces w on w.id = f.workspace_id
+       where ($2::uuid is null or f.workspace_id = $2) and f.status <> 'RUNNING'
+         and f.finished_at < jobcell_now() - w.retention_days * interval '1 day'
+       order by f.id limit $1 for update of f skip locked)
+     delete from function_executions f using gone where f.workspace_id = gone.workspace_id and f.id = gone.id`,
+    [limit, workspaceId],
+  );
+  return rowCount ?? 0;
+}
+
+/** Removes all expired executions of a workspace and of its functions, batch by batch. */
 export async function removeAllExpired(db: Queryable, workspaceId: string): Promise<void> {
   while ((await removeExpired(db, requestBatch, workspaceId)) > 0);
+  while ((await removeExpiredFunctions(db, requestBatch, workspaceId)) > 0);
 }
 
 /**
