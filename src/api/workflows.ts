@@ -20,7 +20,7 @@ const hourMs = 3_600_000;
 
 const duration = z
   .string()
-  .regex(/^\d{1,9}(ms|s|m)$/, { error: 'must be a duration such as 500ms, 10s or 5m', abort: true });
+  .regex(durationPattern, { error: 'must be a duration such as 500ms, 10s or 5m', abort: true });
 
 /** behaviour.md 4. */
 const retryPolicySchema = z
