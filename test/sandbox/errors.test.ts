@@ -181,6 +181,31 @@ describe('source maps', () => {
   });
 
   it.each([
+    ['longer than a stack may be', 'y'.repeat(3e6), /^ {4}at .*\(y{512}:1:\d+\)/m],
+    ['not storable, and looking like frames', 'a\0b\ud800\n    at root (file:///etc/passwd:1:1)', /a.b.. {4}at root/],
+  ])('leave a bounded, storable stack of as many frames when their sources are %s (D33)', async (_, name, frame) => {
+    const depth = 80;
+    const script = `Error.stackTraceLimit = Infinity;
+export const main = (n) => { if (n === 0) throw new Error('deep'); else main(n - 1); };
+`;
+    const map = JSON.stringify({ version: 3, sources: [name], names: [], mappings: 'AAAA;AAAA' });
+    const inline = `${script}\n//# sourceMappingURL=data:application/json;base64,${Buffer.from(map).toString('base64')}`;
+    for (const run of [
+      runOnce(sandbox, inline, { args: depth }),
+      runOnce(sandbox, script, { args: depth, sourceMap: map }),
+    ]) {
+      const { stack } = failureOf(await run).error;
+      expect(Buffer.byteLength(stack)).toBeLessThanOrEqual(32 * 1024);
+      expect(stack).not.toMatch(/\0/);
+      expect(stack.isWellFormed()).toBe(true);
+      expect(stack).toMatch(frame);
+      const lines = stack.split('\n').slice(1);
+      expect(lines.every((line) => /^ {4}at (Module\.)?main \(|\(cut\)$/.test(line))).toBe(true);
+      expect(lines.length).toBeGreaterThan(40);
+    }
+  });
+
+  it.each([
     ['no JSON', '{{{'],
     ['wrong JSON', '{"version":3,"sources":5,"mappings":"!!"}'],
   ])('leave the stack as it is when broken: %s', async (_, sourceMap) => {

@@ -1,5 +1,5 @@
 import type ivm from 'isolated-vm';
-import { limits as platformLimits } from '../../limits.ts';
+import { limits as sizes } from '../../limits.ts';
 import {
   answerError,
   answerUndefined,
@@ -16,7 +16,7 @@ import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
 import { chanceBlock, clockText } from './replay.ts';
 import type { CachedScript, Scripts } from './scripts.ts';
-import { cleanStack, describeIsolateError, inlineSourceMap, mapStack, parseSourceMap } from './stack.ts';
+import { cleanStack, describeIsolateError, inlineSourceMap, mapStack, parseSourceMap, storable } from './stack.ts';
 import { type Meter, startMeter } from './usage.ts';
 
 export interface BodyStart {
@@ -144,8 +144,9 @@ export class Body {
       this.#memoryLimit();
       return;
     }
-    const { name, message, stack } = describeIsolateError(error, sizes);
-    this.#log('error', Date.now(), `Uncaught (in promise) ${stack || `${name}: ${message}`}`.slice(0, sizes.message));
+    const { name, message, stack } = describeIsolateError(error);
+    const text = `Uncaught (in promise) ${cleanStack(stack) || `${name}: ${message}`}`;
+    this.#log('error', Date.now(), storable(text, sizes.errorMessageBytes));
   }
 
   #evaluationFailed(error: unknown): void {
@@ -154,7 +155,7 @@ export class Body {
       this.#memoryLimit();
       return;
     }
-    const described = describeIsolateError(error instanceof ScriptFailure ? error.cause : error, sizes);
+    const described = describeIsolateError(error instanceof ScriptFailure ? error.cause : error);
     const syntax = error instanceof ScriptFailure && error.phase === 'compile';
     const failure: Failure = { ...described, mapped: false, position: null, threw: !syntax };
     if (syntax) failure.code = 'INVALID_SCRIPT';
@@ -327,17 +328,22 @@ export class Body {
     this.#errorOf(failure).then((error) => this.#tell({ type: 'failed', error, failingPosition: failure.position }));
   }
 
-  /** The error as people read it, its stack cleaned and mapped. */
-  async #errorOf({ name, message, stack: raw, code, mapped }: Failure): Promise<CodedError> {
-    const stack = cleanStack(raw);
-    const error: CodedError = { name, message, stack, kind: kindOf(code) };
+  /** The error as people read it, its stack cleaned and mapped; then bounded, since a source map can make it longer. */
+  async #errorOf({ name, message, stack, code, mapped }: Failure): Promise<CodedError> {
+    const clean = cleanStack(storable(stack, sizes.errorStackBytes));
+    const error: CodedError = {
+      name: storable(name, sizes.errorNameBytes),
+      message: storable(message, sizes.errorMessageBytes),
+      stack: mapped ? clean : storable(await this.#mapped(clean), sizes.errorStackBytes),
+      kind: kindOf(code),
+    };
     if (code !== undefined) error.code = code;
-    if (mapped || this.start.checking !== undefined || !stack.includes(this.start.script.fileName)) return error;
-    return { ...error, stack: await this.#mapped(stack) };
+    return error;
   }
 
   async #mapped(stack: string): Promise<string> {
-    const { script, id } = this.start;
+    const { script, id, checking } = this.start;
+    if (checking !== undefined || !stack.includes(script.fileName)) return stack;
     const text = inlineSourceMap(this.#script?.text ?? '') ?? (await this.#host.sourceMap(id));
     const map = parseSourceMap(text);
     return map === null ? stack : mapStack(stack, script.fileName, map);
@@ -392,8 +398,6 @@ export class Body {
     return lines;
   }
 }
-
-const sizes = { message: platformLimits.errorMessageBytes, stack: platformLimits.errorStackBytes };
 
 function encodeAnswer(answer: HostAnswer): string {
   if ('error' in answer) return answerError + JSON.stringify(answer.error);

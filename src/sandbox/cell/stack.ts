@@ -1,5 +1,4 @@
 import { originalPositionFor, TraceMap } from '@jridgewell/trace-mapping';
-import type { ScriptError } from '../protocol.ts';
 
 /** Frames that are not the script's: our globals, and what isolated-vm or Node put below them (rule S3). */
 const foreign = /\(?(?:jobcell:|node:|file:|<isolated-vm)/;
@@ -51,7 +50,10 @@ export function inlineSourceMap(source: string): string | null {
   }
 }
 
-/** The stack with every frame of `fileName` at its original place. */
+/**
+ * The stack with every frame of `fileName` at its original place. What a source map says is the script's own text like
+ * any other: each line is bounded here, the whole where it leaves (`storable`).
+ */
 export function mapStack(stack: string, fileName: string, map: TraceMap): string {
   try {
     return stack.replace(/^.*$/gm, (line) =>
@@ -64,24 +66,36 @@ export function mapStack(stack: string, fileName: string, map: TraceMap): string
   }
 }
 
+/** Characters of a source's name that a frame shows; the end of a path tells most. */
+const sourceChars = 512;
+
 function original(map: TraceMap, found: string, before: string, line: string, column: string): string {
   // V8 counts columns from 1, source maps from 0.
   const position = originalPositionFor(map, { line: Number(line), column: Number(column) - 1 });
   if (position.source === null) return found;
-  return `${before}${position.source}:${position.line}:${position.column + 1}`;
+  return `${before}${sourceName(position.source)}:${position.line}:${position.column + 1}`;
+}
+
+/** One line, so that no name of a source can pass for further frames. */
+function sourceName(source: string): string {
+  return source.slice(-sourceChars).replace(/[\p{Cc}\u2028\u2029]/gu, '\ufffd');
 }
 
 /** An error that isolated-vm brought out of an isolate: a syntax error, or what the top level of a script threw. */
-export function describeIsolateError(thrown: unknown, limits: { message: number; stack: number }): ScriptError {
-  if (!(thrown instanceof Error)) return { name: 'Error', message: String(thrown).slice(0, limits.message), stack: '' };
-  const name = String(thrown.name).slice(0, 256);
-  const message = storable(String(thrown.message), limits.message);
-  const stack = cleanStack(storable(String(thrown.stack ?? ''), limits.stack));
-  return { name, message, stack };
+export function describeIsolateError(thrown: unknown): { name: string; message: string; stack: string } {
+  if (!(thrown instanceof Error)) return { name: 'Error', message: String(thrown), stack: '' };
+  return { name: String(thrown.name), message: String(thrown.message), stack: String(thrown.stack ?? '') };
 }
 
-function storable(text: string, max: number): string {
-  return text.slice(0, max).toWellFormed().replaceAll('\0', '\ufffd');
+const cutMark = ' ... (cut)';
+
+/** The text without what PostgreSQL refuses (NUL, lone surrogates), in at most `maxBytes` of UTF-8 (D33). */
+export function storable(text: string, maxBytes: number): string {
+  const clean = text.slice(0, maxBytes).toWellFormed().replaceAll('\0', '\ufffd');
+  if (text.length <= maxBytes && Buffer.byteLength(clean) <= maxBytes) return clean;
+  const bytes = Buffer.alloc(maxBytes - cutMark.length);
+  // `write` writes whole characters only.
+  return bytes.toString('utf8', 0, bytes.write(clean)) + cutMark;
 }
 
 /** `Unexpected token '}' [file.js:2:10]`, as isolated-vm words a syntax error, taken apart. */
