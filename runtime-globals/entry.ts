@@ -1,3 +1,4 @@
+import type { IsolateCode } from '../src/sandbox/boundary.ts';
 import { codedError } from './errors.ts';
 import { failureText } from './failure.ts';
 import { refuse, sendLast } from './host.ts';
@@ -67,7 +68,7 @@ function finish(value: unknown): never {
   return sendLast(['returned', result]);
 }
 
-function fail(thrown: unknown, threw: boolean, typeErrorCode?: string): never {
+function fail(thrown: unknown, threw: boolean, typeErrorCode?: IsolateCode): never {
   refuse('main has ended already.');
   return sendLast(['failed', failureText(thrown, threw, typeErrorCode)]);
 }

@@ -1,9 +1,9 @@
+import type { IsolateCode } from '../src/sandbox/boundary.ts';
 import type { ScriptError } from '../src/sandbox/protocol.ts';
 import {
   append,
   defineProperty,
   errorConstructors,
-  getOwnPropertyDescriptor,
   hidden,
   IntrinsicError,
   IntrinsicTypeError,
@@ -18,8 +18,8 @@ interface Origin {
   position: number | null;
   /** Mapped where it was thrown; as long as the script leaves it alone, it must not be mapped again. */
   stack: string;
-  /** We made the error; false for one of the script's own. */
-  ours: boolean;
+  /** Of an error we made. Kept here, since the script can write to the error's own `code`. */
+  code: string | undefined;
 }
 
 const origins = new WeakMap<object, unknown>();
@@ -31,15 +31,15 @@ export function errorFromHost(error: ScriptError, position: number | null): Erro
   defineProperty(made, 'name', hidden(error.name));
   defineProperty(made, 'stack', hidden(error.stack));
   if (error.code !== undefined) defineProperty(made, 'code', hidden(error.code));
-  weakSet(origins, made, { position, stack: error.stack, ours: true } satisfies Origin);
+  weakSet(origins, made, { position, stack: error.stack, code: error.code } satisfies Origin);
   return made;
 }
 
 /** An error of ours that a call throws before it leaves the isolate. */
-export function codedError(code: string, message: string): Error {
+export function codedError(code: IsolateCode, message: string): Error {
   const made = new IntrinsicError(message);
   defineProperty(made, 'code', hidden(code));
-  weakSet(origins, made, { position: null, stack: '', ours: true } satisfies Origin);
+  weakSet(origins, made, { position: null, stack: '', code } satisfies Origin);
   return made;
 }
 
@@ -53,7 +53,7 @@ export function domException(name: string, message: string): Error {
 /** Remembers that an error of the script's own failed a recorded call, unless it came from another one (D9). */
 export function failedCall(thrown: unknown, position: number | null): void {
   if (typeof thrown !== 'object' || thrown === null || weakGet(origins, thrown) !== undefined) return;
-  weakSet(origins, thrown, { position, stack: '', ours: false } satisfies Origin);
+  weakSet(origins, thrown, { position, stack: '', code: undefined } satisfies Origin);
 }
 
 export function typeError(message: string): Error {
@@ -67,13 +67,10 @@ export function isMapped(thrown: unknown, stack: string): boolean {
   return origin !== undefined && stack !== '' && origin.stack === stack;
 }
 
-/** Code of an error made by us; a `code` of the script's own error means nothing. */
+/** Code of an error made by us; a `code` of the script's own means nothing. */
 export function codeOf(thrown: unknown): string | undefined {
   if (!isError(thrown)) return undefined;
-  const origin = weakGet(origins, thrown as object) as Origin | undefined;
-  if (origin === undefined || !origin.ours) return undefined;
-  const code: unknown = getOwnPropertyDescriptor(thrown, 'code')?.value;
-  return typeof code === 'string' ? code : undefined;
+  return (weakGet(origins, thrown as object) as Origin | undefined)?.code;
 }
 
 /**

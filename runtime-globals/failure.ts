@@ -1,10 +1,10 @@
-import type { Failure } from '../src/sandbox/boundary.ts';
+import type { Failure, IsolateCode } from '../src/sandbox/boundary.ts';
 import { codeOf, failingPosition, isMapped } from './errors.ts';
 import { stringifyJson } from './intrinsics.ts';
 import { describeThrown } from './text.ts';
 
 /** JSON text of the `Failure` that a thrown value makes. A TypeError of ours has `typeErrorCode`. */
-export function failureText(thrown: unknown, threw: boolean, typeErrorCode?: string): string {
+export function failureText(thrown: unknown, threw: boolean, typeErrorCode?: IsolateCode): string {
   const { name, message, stack } = describeThrown(thrown);
   const failure = {
     __proto__: null,

@@ -2,6 +2,7 @@
  * What crosses between an isolate and its cell: primitives only (rule S3). Shared with runtime-globals.
  * Every message is the list of arguments of the ONE function of the cell that an isolate's boot code holds.
  */
+import type { ErrorCode } from '../errors.ts';
 import type { LogLevel } from './protocol.ts';
 
 /**
@@ -71,6 +72,17 @@ export interface Failure {
   /** The script threw; false when it has no `main`, or its result is too large. */
   threw: boolean;
 }
+
+/** Codes of what the runtime globals themselves throw; any other code reaches an isolate in an answer first. */
+export const isolateCodes = [
+  'BAD_REQUEST',
+  'CALL_NOT_ALLOWED',
+  'INVALID_SCRIPT',
+  'PAYLOAD_TOO_LARGE',
+  'RESULT_NOT_SERIALIZABLE',
+  'WORKFLOW_NOT_FOUND',
+] as const satisfies ErrorCode[];
+export type IsolateCode = (typeof isolateCodes)[number];
 
 /** First character of an answer's text: the rest is JSON text, of the value or of a ScriptError. */
 export const answerValue = 'v';

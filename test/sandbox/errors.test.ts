@@ -150,6 +150,30 @@ describe("a failed job function's error", () => {
   });
 });
 
+describe("the code of an error of ours is not the script's to choose", () => {
+  const unknown = (then: string) =>
+    `export function main() { try { tailor.workflow.execJobFunction('nope'); } catch (e) { ${then}; throw e; } }`;
+
+  it.each([
+    ['another code of the table', `e.code = 'INTERNAL'`],
+    ['no code at all', `e.code = 'what\\0ever'`],
+    ['20 MB', `e.code = 'x'.repeat(20e6)`],
+    ['a deleted one', 'delete e.code'],
+    ['a getter', `Object.defineProperty(e, 'code', { get: () => 'INTERNAL' })`],
+  ])('%s', async (_, then) => {
+    const { error } = failureOf(await runOnce(sandbox, unknown(then)));
+    expect(error).toMatchObject({ code: 'JOB_FUNCTION_NOT_FOUND', kind: 'USER_RUNTIME' });
+  });
+
+  it('and an error of its own has none, whatever it is made of', async () => {
+    const { error } = failureOf(
+      await runOnce(sandbox, unknown(`const own = new Error('own'); own.code = e.code; throw Object.create(own)`)),
+    );
+    expect(error).toMatchObject({ message: 'own', kind: 'USER_RUNTIME' });
+    expect(error.code).toBeUndefined();
+  });
+});
+
 describe('source maps', () => {
   const mapped = 'RangeError: no items\n    at sumOf (src/jobs/sum.ts:4:40)\n    at main (src/jobs/sum.ts:9:10)';
   const places = (stack: string) => stack.match(/src\/jobs\/sum\.ts:\d+:\d+/g);

@@ -6,6 +6,7 @@ import {
   answerValue,
   type Failure,
   type Inward,
+  isolateCodes,
   type Outward,
   type OutwardCall,
 } from '../boundary.ts';
@@ -66,6 +67,8 @@ export class Body {
   #nextCall = 0;
   /** The unanswered calls: the isolate's id of one that does not block. */
   readonly #calls = new Map<number, number | 'blocking'>();
+  /** Codes its failure may have: those of our code in the isolate, and of the errors that it was answered with. */
+  readonly #codes = new Set<string>(isolateCodes);
   #wake: NodeJS.Timeout | undefined;
   #logs: LogLine[] = [];
   #logTimer: NodeJS.Timeout | undefined;
@@ -240,6 +243,7 @@ export class Body {
     const from = this.#calls.get(call);
     this.#calls.delete(call);
     if (from === undefined || this.#ended) return;
+    if ('error' in answer && answer.error.code !== undefined) this.#codes.add(answer.error.code);
     const text = encodeAnswer(answer);
     if (from === 'blocking') {
       const release = this.#release;
@@ -329,7 +333,8 @@ export class Body {
   }
 
   /** The error as people read it, its stack cleaned and mapped; then bounded, since a source map can make it longer. */
-  async #errorOf({ name, message, stack, code, mapped }: Failure): Promise<CodedError> {
+  async #errorOf({ name, message, stack, code: claimed, mapped }: Failure): Promise<CodedError> {
+    const code = claimed !== undefined && this.#codes.has(claimed) ? claimed : undefined;
     const clean = cleanStack(storable(stack, sizes.errorStackBytes));
     const error: CodedError = {
       name: storable(name, sizes.errorNameBytes),
