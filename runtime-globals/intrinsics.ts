@@ -82,6 +82,8 @@ export const subarray = uncurry<Uint8Array | Uint16Array, [number, number], unkn
 export const toBase64 = uncurry<Uint8Array, [], string>((Uint8Array as unknown as Base64).prototype.toBase64);
 export const toIsoString = uncurry<Date, [], string>(Date.prototype.toISOString);
 export const regExpSource = uncurry<unknown, [], string>(RegExp.prototype.toString);
+/** Unlike `test`, it does not ask the prototype for `exec`. */
+export const regExpExec = uncurry<RegExp, [string], unknown>(RegExp.prototype.exec);
 export const symbolText = uncurry<unknown, [], string>(Symbol.prototype.toString);
 export const isEnumerable = uncurry<unknown, [PropertyKey], boolean>(objectPrototype.propertyIsEnumerable as never);
 export const mapForEach = uncurry<unknown, [(value: unknown, key: unknown) => void], void>(

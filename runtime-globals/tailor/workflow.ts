@@ -1,6 +1,14 @@
-import { typeError } from '../errors.ts';
+import {
+  executionPolicyKeyPattern,
+  executionPolicyKeyRule,
+  namePattern,
+  nameRule,
+  waitKeyPattern,
+  waitKeyRule,
+} from '../../src/sandbox/call-grammar.ts';
+import { codedError, typeError } from '../errors.ts';
 import { callAsync, callBlocking } from '../host.ts';
-import { IntrinsicPromise, stringifyJson } from '../intrinsics.ts';
+import { IntrinsicPromise, regExpExec, stringifyJson } from '../intrinsics.ts';
 import { argumentsJson } from '../json.ts';
 import { runResolve } from './resolve.ts';
 
@@ -9,7 +17,7 @@ export function makeWorkflow() {
   const execJobFunction = (name: string, args?: unknown, options?: { executionPolicyKey?: string }): unknown =>
     callBlocking({
       op: 'execJobFunction',
-      args: callArguments('execJobFunction', name, policyOptions(options)),
+      args: `[${jobName(name)}${policyOptions(options)}]`,
       payload: argumentsJson(args),
       recorded: true,
     });
@@ -17,7 +25,7 @@ export function makeWorkflow() {
   const startWorkflow = (name: string, args?: unknown, options?: { authInvoker?: AuthInvoker }): Promise<unknown> =>
     background(() => ({
       op: 'startWorkflow',
-      args: callArguments('startWorkflow', name, invokerOptions(options)),
+      args: `[${workflowName(name)}${invokerOptions(options)}]`,
       payload: argumentsJson(args),
       recorded: true,
     }));
@@ -25,17 +33,22 @@ export function makeWorkflow() {
   const resumeWorkflowExecution = (executionId: string): Promise<unknown> =>
     background(() => ({
       op: 'resumeWorkflowExecution',
-      args: callArguments('resumeWorkflowExecution', executionId),
+      args: `[${executionName('resumeWorkflow', executionId)}]`,
       payload: null,
       recorded: true,
     }));
 
   const wait = (key: string, payload?: unknown): unknown =>
-    callBlocking({ op: 'wait', args: callArguments('wait', key), payload: argumentsJson(payload), recorded: true });
+    callBlocking({
+      op: 'wait',
+      args: `[${waitKey('wait', 'first', key)}]`,
+      payload: argumentsJson(payload),
+      recorded: true,
+    });
 
   const resolve = async (executionId: string, key: string, callback: unknown): Promise<void> => {
-    const args = callArguments('resolve', key, undefined, 'second');
-    const target = quoted('resolve: its first argument', executionId);
+    const args = `[${waitKey('resolve', 'second', key)}]`;
+    const target = executionName('resolve', executionId);
     if (typeof callback !== 'function') throw typeError('resolve: its third argument must be a function.');
     await runResolve(args, `{"executionId":${target}}`, callback as (payload: unknown) => unknown);
   };
@@ -71,7 +84,7 @@ function background(make: () => Parameters<typeof callAsync>[0]): Promise<unknow
   return callAsync(call);
 }
 
-/** Longer than any name or key of the platform's grammars; bounds what crosses (S4). */
+/** Longer than any name or key of the platform's grammars; bounds what crosses, and what is shown of it (S4). */
 const maxNameLength = 1_024;
 
 /** JSON text of a string, by hand into its place, so that no toJSON of the script's is asked. */
@@ -81,21 +94,46 @@ function quoted(what: string, value: unknown): string {
   return stringifyJson(value);
 }
 
-function callArguments(what: string, name: unknown, options?: string, place = 'first'): string {
-  const first = quoted(`${what}: its ${place} argument`, name);
-  return options === undefined ? `[${first}]` : `[${first},${options}]`;
+const fits = (pattern: RegExp, value: string) => regExpExec(pattern, value) !== null;
+
+function jobName(name: string): string {
+  const text = quoted('execJobFunction: its first argument', name);
+  if (fits(namePattern, name)) return text;
+  throw codedError('BAD_REQUEST', `execJobFunction failed: the name ${text} ${nameRule}.`);
 }
 
-function policyOptions(options: { executionPolicyKey?: unknown } | null | undefined): string | undefined {
+/** What cannot be the name of any workflow is as unknown as one that nobody has created. */
+function workflowName(name: string): string {
+  const text = quoted('startWorkflow: its first argument', name);
+  if (fits(namePattern, name)) return text;
+  const message = `startWorkflow failed: there is no workflow ${text} in this workspace. Create it, or correct the name.`;
+  throw codedError('WORKFLOW_NOT_FOUND', message);
+}
+
+function executionName(what: string, executionId: string): string {
+  const text = quoted(`${what}: its first argument`, executionId);
+  if (fits(namePattern, executionId)) return text;
+  throw codedError('BAD_REQUEST', `${what} failed: ${text} is not the id of an execution.`);
+}
+
+function waitKey(what: string, place: string, key: string): string {
+  const text = quoted(`${what}: its ${place} argument`, key);
+  if (fits(waitKeyPattern, key)) return text;
+  throw codedError('BAD_REQUEST', `${what} failed: the key ${text} ${waitKeyRule}.`);
+}
+
+function policyOptions(options: { executionPolicyKey?: unknown } | null | undefined): string {
   const key = options?.executionPolicyKey;
-  if (key === undefined || key === null) return undefined;
-  return `{"executionPolicyKey":${quoted('execJobFunction: options.executionPolicyKey', key)}}`;
+  if (key === undefined || key === null) return '';
+  const text = quoted('execJobFunction: options.executionPolicyKey', key);
+  if (fits(executionPolicyKeyPattern, key as string)) return `,{"executionPolicyKey":${text}}`;
+  throw codedError('BAD_REQUEST', `execJobFunction failed: the executionPolicyKey ${text} ${executionPolicyKeyRule}.`);
 }
 
-function invokerOptions(options: { authInvoker?: AuthInvoker | null } | null | undefined): string | undefined {
+function invokerOptions(options: { authInvoker?: AuthInvoker | null } | null | undefined): string {
   const invoker = options?.authInvoker;
-  if (invoker === undefined || invoker === null) return undefined;
+  if (invoker === undefined || invoker === null) return '';
   const namespace = quoted('startWorkflow: options.authInvoker.namespace', invoker.namespace);
   const machineUserName = quoted('startWorkflow: options.authInvoker.machineUserName', invoker.machineUserName);
-  return `{"authInvoker":{"namespace":${namespace},"machineUserName":${machineUserName}}}`;
+  return `,{"authInvoker":{"namespace":${namespace},"machineUserName":${machineUserName}}}`;
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { limits } from '../limits.ts';
+import { namePattern, nameRule } from '../sandbox/call-grammar.ts';
 import { RawJson } from './json.ts';
 
 /** Pieces that several resources share: names, lists, values. Messages follow the field's name: "`limit` must be ...". */
@@ -12,9 +13,7 @@ export const resourceName = z
   .regex(resourceNamePattern, 'must be 3 to 63 characters of a-z, 0-9 and -, and neither begin nor end with -');
 
 /** behaviour.md 4: job functions, and functions likewise. Surrogates without their other half have no UTF-8 and cannot be stored. */
-export const jobFunctionName = z
-  .string()
-  .regex(/^[^/\p{Cc}\p{Cs}]{1,128}$/u, 'must be 1 to 128 characters without / and without control characters');
+export const jobFunctionName = z.string().regex(namePattern, nameRule);
 
 export const scriptVersion = z.coerce.number().int().min(1).max(2_147_483_647);
 

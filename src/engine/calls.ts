@@ -1,4 +1,5 @@
 import { limits } from '../limits.ts';
+import { executionPolicyKeyPattern, namePattern, waitKeyPattern } from '../sandbox/call-grammar.ts';
 import type { HostAnswer, HostCall } from '../sandbox/protocol.ts';
 import type { JournalRecord, RecordValues } from '../store/journal.ts';
 import type { Body } from './body.ts';
@@ -16,10 +17,10 @@ import { beginResolve, commitResolve, wait } from './waits.ts';
 export async function handleCall(tree: Tree, body: Body, call: HostCall): Promise<HostAnswer | null> {
   if (call.position === null) return tree.hostCalls.handle(body, call);
   const operation = operations[call.op];
-  if (!operation) {
+  const [name, options = {}] = JSON.parse(call.args) as [unknown, Record<string, unknown>?];
+  if (!operation || !fits(operation.kind, name, options)) {
     return { error: { name: 'TypeError', message: `${call.op} is not a call a job function can make`, stack: '' } };
   }
-  const [name, options = {}] = JSON.parse(call.args) as [string, Record<string, unknown>?];
   const recorded = tree.journal.at(body.path, call.position);
   const made: MadeCall = {
     kind: operation.kind,
@@ -54,6 +55,14 @@ export async function handleCall(tree: Tree, body: Body, call: HostCall): Promis
     return null;
   }
   return answer(outcome.values!);
+}
+
+/** The runtime globals have looked already; what comes through nevertheless must not reach a path or a row (D33). */
+function fits(kind: MadeCall['kind'], name: unknown, options: Record<string, unknown>): name is string {
+  const pattern = kind === 'wait' || kind === 'resolve' ? waitKeyPattern : namePattern;
+  const { executionPolicyKey: key } = options;
+  const keyFits = key === undefined || (typeof key === 'string' && executionPolicyKeyPattern.test(key));
+  return typeof name === 'string' && pattern.test(name) && keyFits;
 }
 
 /** What a finished call answers, the first time and on every replay. */

@@ -18,12 +18,8 @@ import { engineFailure } from './failures.ts';
 import type { MadeCall } from './replay.ts';
 import { finishedRecord, type Tree } from './tree.ts';
 
-/** behaviour.md 3: the form of a wait's key. */
-const waitKeyPattern = /^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/;
-
 /** Parks the execution: its tree is dropped, and it holds nothing until the wait is resolved (E5). */
 export const wait: CarryOut = async (tree, body, call) => {
-  if (!waitKeyPattern.test(call.name)) return tree.refuseCall(body, call, badKey(body, 'wait', call.name));
   const { execution, context } = tree.run;
   // The tree goes first: what it holds is free before anybody can claim the execution again (D4).
   const parked = { ...execution, ...finishedRecord(body, call), ...call, id: uuidv7(), logs: tree.log.take() };
@@ -36,7 +32,7 @@ export const wait: CarryOut = async (tree, body, call) => {
 /** The first half of `resolve`: the payload of the wait, for the script's callback. */
 export const beginResolve: CarryOut = async (tree, body, call) => {
   const target = targetOf(tree, call);
-  if (!target) return tree.refuseCall(body, call, badKey(body, 'resolve', call.name));
+  if (!target) return tree.refuseCall(body, call, noExecution(body, call));
   const found = await untilConnected(() => findWait(tree.run.context.pool, target));
   if (found.type === 'waiting') return { answer: { value: `{"payload":${found.payload}}` } };
   return refuseResolve(tree, body, call, target.executionId, found);
@@ -45,7 +41,7 @@ export const beginResolve: CarryOut = async (tree, body, call) => {
 /** The second half: one commit wins, the others are rejected (D10). */
 export const commitResolve: CarryOut = async (tree, body, call, options) => {
   const target = targetOf(tree, call);
-  if (!target) return tree.refuseCall(body, call, badKey(body, 'resolve', call.name));
+  if (!target) return tree.refuseCall(body, call, noExecution(body, call));
   if (isScriptError(options.error)) {
     // The script's callback threw: nothing is resolved, and a replay gets the same error.
     const { name, message, stack } = options.error;
@@ -65,7 +61,7 @@ export const commitResolve: CarryOut = async (tree, body, call, options) => {
 /** `resolve` records `{ executionId }` as its arguments and the key as its name. */
 function targetOf(tree: Tree, call: MadeCall) {
   const { executionId } = JSON.parse(call.args) as { executionId?: unknown };
-  if (typeof executionId !== 'string' || !isUuid(executionId) || !waitKeyPattern.test(call.name)) return null;
+  if (typeof executionId !== 'string' || !isUuid(executionId)) return null;
   return { workspaceId: tree.run.execution.workspaceId, executionId, key: call.name };
 }
 
@@ -103,7 +99,8 @@ export async function resolve(pool: Pool, wait: WaitKey, result: string): Promis
   }
 }
 
-function badKey(body: Body, call: string, key: string) {
-  const message = `${call} failed: the key ${JSON.stringify(key)} must match ${waitKeyPattern.source}: lower case letters, digits and dashes, 3 to 63 characters.`;
+function noExecution(body: Body, call: MadeCall) {
+  const { executionId } = JSON.parse(call.args) as { executionId?: unknown };
+  const message = `resolve failed: ${JSON.stringify(executionId)} is not the id of an execution.`;
   return engineFailure('BAD_REQUEST', message, 'USER_NON_RUNTIME', body.stackedName);
 }

@@ -168,6 +168,72 @@ describe.each(replayModes)('calls of a job, replay %s', (replay) => {
   });
 });
 
+describe.each(replayModes)('names and keys outside the grammar, replay %s', (replay) => {
+  test('are errors at the call that can be caught, before anything of it is recorded', async () => {
+    const workflow = await define(
+      `misnames-${replay}`,
+      String.raw`export async function main() {
+        const { workflow } = tailor;
+        const seen = [];
+        const attempt = async (call) => {
+          try { await call(); seen.push('no error'); } catch (e) { seen.push([e.code, e.message]); }
+          // A call that never left has no position: what follows is recorded as if it had not been tried.
+          workflow.execJobFunction('echo', { after: seen.length });
+        };
+        for (const name of ['a\0b', 'a\ud800b', 'a/b', 'a\u007f', '', 'x'.repeat(129)]) {
+          await attempt(() => workflow.execJobFunction(name));
+          await attempt(() => workflow.startWorkflow(name));
+          await attempt(() => workflow.resumeWorkflowExecution(name));
+          await attempt(() => workflow.wait(name));
+          await attempt(() => workflow.resolve('00000000-0000-7000-8000-000000000000', name, () => 1));
+          await attempt(() => workflow.resolve(name, 'some-key', () => 1));
+          await attempt(() => workflow.execJobFunction('echo', {}, { executionPolicyKey: name }));
+        }
+        for (const key of ['Upper', 'any*', '-ab', 'ab-', 'a'])
+          await attempt(() => workflow.execJobFunction('echo', {}, { executionPolicyKey: key }));
+        RegExp.prototype.exec = RegExp.prototype.test = () => { throw new Error('asked the script'); };
+        for (const key of ['ab', 'under_score', 'a'.repeat(64)]) await attempt(() => workflow.wait(key));
+        return seen;
+      }`,
+    );
+    const { status, result, jobExecutions } = await workspace.run(workflow, {}, { replay });
+    expect(status).toBe('SUCCESS');
+    const seen = result as [string, string][];
+    const starts = [
+      'execJobFunction failed: the name',
+      'startWorkflow failed: there is no workflow',
+      'resumeWorkflow failed:',
+      'wait failed: the key',
+      'resolve failed: the key',
+      'resolve failed:',
+      'execJobFunction failed: the executionPolicyKey',
+    ];
+    expect(seen.slice(0, 7).map(([, message]) => message)).toEqual(
+      starts.map((start) => expect.stringContaining(`${start} "a\\u0000b"`)),
+    );
+    const codes = ['BAD_REQUEST', 'WORKFLOW_NOT_FOUND', ...Array(5).fill('BAD_REQUEST')];
+    expect(seen.map(([code]) => code)).toEqual([...Array(6).fill(codes).flat(), ...Array(8).fill('BAD_REQUEST')]);
+    expect(jobExecutions.map((step) => step.path)).toEqual([
+      workflow,
+      ...seen.map((_, position) => `${workflow}/${position}:echo`),
+    ]);
+  });
+
+  test('and where nobody catches one, it is the failure', async () => {
+    const workflow = await define(
+      `misnames-and-fails-${replay}`,
+      String.raw`export const main = () => tailor.workflow.execJobFunction('a\0b');`,
+    );
+    const { status, error } = await workspace.run(workflow, {}, { replay });
+    expect(status).toBe('FAILED');
+    expect(error).toMatchObject({
+      code: 'BAD_REQUEST',
+      at: workflow,
+      message: expect.stringContaining('"a\\u0000b"'),
+    });
+  });
+});
+
 describe.each(replayModes)('startWorkflow from a job, replay %s', (replay) => {
   test('is recorded with its effect: one execution each, whatever is replayed (D6)', async () => {
     const workflow = await define(
