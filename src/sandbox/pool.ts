@@ -65,6 +65,8 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
   const all = new Set<Cell>();
   const busy = new Set<Cell>();
   let idle: IdleCell[] = [];
+  /** Busy ones whose deadline passed: they end at any moment, or did not notice; either way nobody gets them again. */
+  const lapsedCells = new WeakSet<Cell>();
   let starting = 0;
   const waiters: Waiter[] = [];
   const freeCallbacks: (() => void)[] = [];
@@ -242,7 +244,7 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
     },
     async release(cell, holder, reusable) {
       const clean = reusable && !stopped && (await cell.reset());
-      if (clean && !stopped && cell.process.memory().own <= reusableOwnBytes) {
+      if (clean && !stopped && !lapsedCells.has(cell) && cell.process.memory().own <= reusableOwnBytes) {
         busy.delete(cell);
         idle.push({ cell, workspaceId: holder.workspaceId, since: performance.now() });
       } else {
@@ -260,8 +262,15 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
       serve();
     },
     setDeadline(at) {
+      if (lapsed()) {
+        // They kill themselves, if they have not yet; what would be handed out now would die in its run.
+        for (const cell of busy) lapsedCells.add(cell);
+        for (const { cell } of idle.splice(0)) void cell.kill();
+      }
       deadlineAt = at;
-      for (const cell of all) cell.setDeadline(at);
+      // One that is starting gets it when it is ready: no script is in it, so it needs none before.
+      for (const cell of busy) cell.setDeadline(at);
+      for (const { cell } of idle) cell.setDeadline(at);
       serve();
     },
   };
