@@ -1,5 +1,5 @@
 /** The form of durations in declarations: behaviour.md 4, retryPolicy. */
-const durationPattern = /^(\d{1,9})(ms|s|m)$/;
+export const durationPattern = /^(\d{1,9})(ms|s|m)$/;
 
 const unitMs = { ms: 1, s: 1_000, m: 60_000 } as const;
 

@@ -30,7 +30,8 @@ function written(name: string, value: number): string {
   if (name.endsWith('Ms')) return value % 3_600_000 === 0 ? `${value / 3_600_000} h` : `${value / 1_000} s`;
   if (name.endsWith('Bytes')) {
     if (value < 1_024) return `${value} B`;
-    return value < 1_048_576 ? `${value / 1_024} KiB` : `${value / 1_048_576} MiB`;
+    if (value < 1_048_576) return `${value / 1_024} KiB`;
+    return value < 1_073_741_824 ? `${value / 1_048_576} MiB` : `${value / 1_073_741_824} GiB`;
   }
   return value.toLocaleString('en-US');
 }
