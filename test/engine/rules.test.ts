@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Client, type Workspace } from '../support/client.ts';
+import { replayModes } from '../support/fixtures.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 
 let server: TestServer;
@@ -25,95 +26,98 @@ const logsOf = async (id: string) =>
     )
   ).items;
 
-test("E1: a step's result is committed before the script that asked for it sees it", async () => {
-  await workspace.uploadJobFunctions({
-    'holds-main': `export function main() {
+describe.each(replayModes)('rules, replay %s', (replay) => {
+  test("E1: a step's result is committed before the script that asked for it sees it", async () => {
+    await workspace.uploadJobFunctions({
+      'holds-main': `export function main() {
       const r = tailor.workflow.execJobFunction('holds-step');
       console.log('saw ' + r.v);
       return r;
     }`,
-    'holds-step': `export async function main() { await new Promise((r) => setTimeout(r, 500)); return { v: 7 }; }`,
+      'holds-step': `export async function main() { await new Promise((r) => setTimeout(r, 500)); return { v: 7 }; }`,
+    });
+    await workspace.putWorkflow('holds', 'holds-main');
+    const id = await workspace.start('holds', {}, { replay });
+    await workspace.until(id, (execution) => execution.stack.length === 2);
+    // While nobody can write to the journal, the step's end cannot commit, and its caller must not go on.
+    await database.query('begin');
+    await database.query('lock table jobcell.journal in exclusive mode');
+    await sleep(1_500);
+    expect(await logsOf(id)).toEqual([]);
+    expect((await workspace.getExecution(id)).status).toBe('RUNNING');
+    await database.query('commit');
+    expect(await workspace.finished(id)).toMatchObject({ status: 'SUCCESS', result: { v: 7 } });
+    expect((await logsOf(id)).map((line) => line.message)).toEqual(['saw 7']);
   });
-  await workspace.putWorkflow('holds', 'holds-main');
-  const id = await workspace.start('holds');
-  await workspace.until(id, (execution) => execution.stack.length === 2);
-  // While nobody can write to the journal, the step's end cannot commit, and its caller must not go on.
-  await database.query('begin');
-  await database.query('lock table jobcell.journal in exclusive mode');
-  await sleep(1_500);
-  expect(await logsOf(id)).toEqual([]);
-  expect((await workspace.getExecution(id)).status).toBe('RUNNING');
-  await database.query('commit');
-  expect(await workspace.finished(id)).toMatchObject({ status: 'SUCCESS', result: { v: 7 } });
-  expect((await logsOf(id)).map((line) => line.message)).toEqual(['saw 7']);
-});
 
-test('E3, D2: a holder that lost its claim writes nothing', async () => {
-  await workspace.uploadJobFunctions({
-    'loses-main': `export function main() { return tailor.workflow.execJobFunction('loses-step'); }`,
-    'loses-step': `export async function main() { await new Promise((r) => setTimeout(r, 800)); return 'old'; }`,
+  test('E3, D2: a holder that lost its claim writes nothing', async () => {
+    await workspace.uploadJobFunctions({
+      'loses-main': `export function main() { return tailor.workflow.execJobFunction('loses-step'); }`,
+      'loses-step': `export async function main() { await new Promise((r) => setTimeout(r, 800)); return 'old'; }`,
+    });
+    await workspace.putWorkflow('loses', 'loses-main');
+    const id = await workspace.start('loses', {}, { replay });
+    await workspace.until(id, (execution) => execution.stack.length === 2);
+    // What a takeover does, by a holder that nobody will revive.
+    await database.query(
+      `update jobcell.executions set fence = fence + 1, holder = '00000000-0000-7000-8000-000000000000' where id = $1`,
+      [id],
+    );
+    await sleep(2_000);
+    const { rows } = await database.query(
+      'select path, status, result from jobcell.journal where execution_id = $1 order by path',
+      [id],
+    );
+    expect(rows).toEqual([
+      { path: 'loses-main', status: 'RUNNING', result: null },
+      { path: 'loses-main/0:loses-step', status: 'RUNNING', result: null },
+    ]);
+    expect(server.logs()).toContain('stopped a run whose claim is gone');
   });
-  await workspace.putWorkflow('loses', 'loses-main');
-  const id = await workspace.start('loses');
-  await workspace.until(id, (execution) => execution.stack.length === 2);
-  // What a takeover does, by a holder that nobody will revive.
-  await database.query(
-    `update jobcell.executions set fence = fence + 1, holder = '00000000-0000-7000-8000-000000000000' where id = $1`,
-    [id],
-  );
-  await sleep(2_000);
-  const { rows } = await database.query(
-    'select path, status, result from jobcell.journal where execution_id = $1 order by path',
-    [id],
-  );
-  expect(rows).toEqual([
-    { path: 'loses-main', status: 'RUNNING', result: null },
-    { path: 'loses-main/0:loses-step', status: 'RUNNING', result: null },
-  ]);
-  expect(server.logs()).toContain('stopped a run whose claim is gone');
-});
 
-test('E6, D1: a killed server loses nothing: the restarted one continues, finished steps are not run again', async () => {
-  await workspace.uploadJobFunctions({
-    'survives-main': `export function main() {
+  test('E6, D1: a killed server loses nothing: the restarted one continues, finished steps are not run again', async () => {
+    await workspace.uploadJobFunctions({
+      'survives-main': `export function main() {
       const a = tailor.workflow.execJobFunction('step', { n: 1 });
       const b = tailor.workflow.execJobFunction('survives-slow');
       return [a, b];
     }`,
-    'survives-slow': `export async function main() { await new Promise((r) => setTimeout(r, 1_000)); return 'slow'; }`,
-  });
-  await workspace.putWorkflow('survives', 'survives-main');
-  const ids = await Promise.all([1, 2, 3].map(() => workspace.start('survives')));
-  for (const id of ids) await workspace.until(id, (execution) => execution.stack.at(-1) === 'survives-slow');
-  await server.kill();
-  await server.restart();
-  for (const id of ids) {
-    const execution = await workspace.finished(id);
-    expect(execution).toMatchObject({ status: 'SUCCESS', result: [{ got: { n: 1 } }, 'slow'] });
-    expect(Object.fromEntries(execution.jobExecutions.map((step) => [step.name, step.runs]))).toEqual({
-      'survives-main': 2,
-      step: 1,
-      'survives-slow': 2,
+      'survives-slow': `export async function main() { await new Promise((r) => setTimeout(r, 1_000)); return 'slow'; }`,
     });
-  }
-});
+    await workspace.putWorkflow('survives', 'survives-main');
+    const ids = await Promise.all([1, 2, 3].map(() => workspace.start('survives', {}, { replay })));
+    for (const id of ids) await workspace.until(id, (execution) => execution.stack.at(-1) === 'survives-slow');
+    await server.kill();
+    await server.restart();
+    for (const id of ids) {
+      const execution = await workspace.finished(id);
+      expect(execution).toMatchObject({ status: 'SUCCESS', result: [{ got: { n: 1 } }, 'slow'] });
+      expect(Object.fromEntries(execution.jobExecutions.map((step) => [step.name, step.runs]))).toEqual({
+        // By a replay after each of the two steps, too.
+        'survives-main': replay === 'always' ? 4 : 2,
+        step: 1,
+        'survives-slow': 2,
+      });
+    }
+  });
 
-test('E7, D28: a run keeps the versions of the revision it started at', async () => {
-  await workspace.uploadJobFunctions({
-    'pinned-main': `export function main() {
+  test('E7, D28: a run keeps the versions of the revision it started at', async () => {
+    await workspace.uploadJobFunctions({
+      'pinned-main': `export function main() {
       tailor.workflow.execJobFunction('pinned-slow');
       return tailor.workflow.execJobFunction('pinned-step');
     }`,
-    'pinned-slow': `export async function main() { await new Promise((r) => setTimeout(r, 1_000)); }`,
-    'pinned-step': `export const main = () => 'old';`,
+      'pinned-slow': `export async function main() { await new Promise((r) => setTimeout(r, 1_000)); }`,
+      'pinned-step': `export const main = () => 'old';`,
+    });
+    await workspace.putWorkflow('pinned', 'pinned-main');
+    const before = await workspace.start('pinned', {}, { replay });
+    await workspace.until(before, (execution) => execution.status === 'RUNNING');
+    await workspace.uploadJobFunction('pinned-step', `export const main = () => 'new';`);
+    const after = await workspace.start('pinned', {}, { replay });
+    expect((await workspace.finished(before)).result).toBe('old');
+    expect((await workspace.finished(after)).result).toBe('new');
   });
-  await workspace.putWorkflow('pinned', 'pinned-main');
-  const before = await workspace.start('pinned');
-  await workspace.until(before, (execution) => execution.status === 'RUNNING');
-  await workspace.uploadJobFunction('pinned-step', `export const main = () => 'new';`);
-  const after = await workspace.start('pinned');
-  expect((await workspace.finished(before)).result).toBe('old');
-  expect((await workspace.finished(after)).result).toBe('new');
 });
 
 test('D28: a workflow may name the versions its executions use', async () => {

@@ -261,9 +261,3 @@ it('a cell has an empty environment, no files and no way back to root', async ()
   expect(command).not.toContain('--allow-child-process');
   expect(command).not.toContain('--allow-fs-write');
 });
-
-it('the process of the server has not loaded isolated-vm (S1)', () => {
-  const loaded = (process as unknown as { report: { getReport(): { sharedObjects: string[] } } }).report.getReport()
-    .sharedObjects;
-  expect(loaded.filter((path) => path.includes('isolated'))).toEqual([]);
-});
