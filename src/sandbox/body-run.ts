@@ -1,3 +1,4 @@
+import { limits } from '../limits.ts';
 import type { LogLine, Usage } from './protocol.ts';
 import type { BodyEnd, BodyRequest } from './sandbox.ts';
 import type { CellBodyEnd, CodedError, FromCell, ToCell } from './wire.ts';
@@ -9,7 +10,7 @@ export interface BodyRun {
   readonly id: number;
   readonly request: BodyRequest;
   readonly done: Promise<BodyEnd>;
-  /** True while a blocking call of it is unanswered. */
+  /** True while none of it runs: a blocking call is unanswered, or it has ended and calls of it are still being answered. */
   readonly blocked: boolean;
   call(message: CallMessage): void;
   logs(lines: LogLine[]): void;
@@ -20,7 +21,16 @@ export interface BodyRun {
   gone(lost: boolean): void;
 }
 
-export function startBodyRun(id: number, request: BodyRequest, send: (message: ToCell) => void): BodyRun {
+interface CellSide {
+  send: (message: ToCell) => void;
+  /** The cell sends what no script of ours can make it send; `what` completes "it sent ... than a script can". */
+  tooMuch: (what: string) => void;
+}
+
+/** Twice what a body's own lines and the uncaught errors of it may come to, and the overhead of as many lines. */
+const mostLogChars = 6 * limits.logRunBytes;
+
+export function startBodyRun(id: number, request: BodyRequest, { send, tooMuch }: CellSide): BodyRun {
   const done = Promise.withResolvers<BodyEnd>();
   let finished = false;
   /** Recorded calls, one after the other. */
@@ -28,6 +38,9 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
   let nextPosition = 0;
   const early = new Map<number, CallMessage>();
   let blocking = 0;
+  let ending = false;
+  let unanswered = 0;
+  let logChars = 0;
 
   function finish(end: BodyEnd): void {
     finished = true;
@@ -39,6 +52,7 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
     if (blocks) blocking++;
     const answer = await request.onCall({ op, args, payload, position, logs });
     if (blocks) blocking--;
+    unanswered--;
     if (!finished) send({ t: 'answer', body: id, call, answer });
   }
 
@@ -52,21 +66,31 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
     }
   }
 
+  function counted(lines: LogLine[]): LogLine[] {
+    for (const { message, attributes } of lines) logChars += message.length + (attributes?.length ?? 0);
+    if (logChars > mostLogChars) tooMuch('more log lines');
+    return lines;
+  }
+
   return {
     id,
     request,
     done: done.promise,
     get blocked() {
-      return blocking > 0;
+      return blocking > 0 || ending;
     },
     call(message) {
-      if (message.position === null) void pass(message);
+      counted(message.logs);
+      // One more than may be under way in the background: a call that blocks.
+      if (++unanswered > limits.outstandingHostCalls + 1) tooMuch('more calls at once');
+      else if (message.position === null) void pass(message);
       else passInOrder(message);
     },
     logs(lines) {
-      if (!finished) request.onLogs(lines);
+      if (!finished) request.onLogs(counted(lines));
     },
     ended(end, logs, usage) {
+      ending = true;
       chain = chain.then(() => {
         if (finished) return;
         finish(end.type === 'returned' ? { ...end, logs, usage } : { ...end, logs, usage, treeGone: false });

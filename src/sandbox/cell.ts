@@ -12,10 +12,9 @@ const scriptDeaths: ReadonlySet<string | null> = new Set(['SIGTRAP', 'SIGABRT', 
 const memoryDeath = /out of memory|out-of-memory|invalid size error|OOM|Allocation failed|is_heap_oom/;
 /** A cell whose main thread says nothing for so long is stuck. */
 const silenceMs = 5_000;
-/** How long a cell over its memory bound may go on before it is killed from out here, and how far over it it may get. */
-const overBoundMs = 100;
-const farOverBound = 64 * 1024 * 1024;
 const resetTimeoutMs = 1_000;
+/** The number of a body that is only checked (`cell/main.ts`). */
+const checkBody = 0;
 
 /** One cell: its process, the run in it, and what becomes of the run when the process dies. */
 export interface Cell {
@@ -35,10 +34,7 @@ export interface Cell {
   watch(now: number): void;
 }
 
-interface Over {
-  error: CodedError;
-  usage: { peakMemoryBytes: number; memoryLimitBytes: number; cpuMs: number; wallMs: number };
-}
+type Over = Pick<Extract<FromCell, { t: 'over' }>, 'error' | 'usage' | 'graceMs'>;
 
 export function openCell(packageRoot: string, logger: Logger): Cell {
   const ready = Promise.withResolvers<void>();
@@ -53,7 +49,6 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
   /** Set when we kill it: the body it is about, and its error; without one nobody's. */
   let verdict: { body: number; error: CodedError } | 'ours' | undefined;
   let lastHeard = performance.now();
-  let overBoundSince: number | undefined;
   let peakRss = 0;
 
   const process = forkCell(packageRoot, receive);
@@ -83,14 +78,14 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
         bodyOf(message.body)?.logs(message.lines);
         break;
       case 'over':
-        passedLimit(message.body, { error: message.error, usage: message.usage }, message.graceMs);
+        passedLimit(message.body, message);
         break;
       case 'end':
         over.delete(message.body);
         bodyOf(message.body)?.ended(message.end, message.logs, message.usage);
         break;
       case 'checked':
-        over.delete(0);
+        over.delete(checkBody);
         checking?.resolve(message.check);
         break;
       case 'idle':
@@ -122,10 +117,10 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
   }
 
   /** The cell is ending an isolate that passed a limit. If it does not manage in time, the whole cell goes. */
-  function passedLimit(id: number, passed: Over, graceMs: number): void {
-    over.set(id, passed);
+  function passedLimit(id: number, { error, usage, graceMs }: Over): void {
+    over.set(id, { error, usage, graceMs });
     setTimeout(() => {
-      if (over.has(id)) killFor(id, passed.error);
+      if (over.has(id)) killFor(id, error);
     }, graceMs);
   }
 
@@ -139,6 +134,9 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     ready.reject(new Error(`A cell ended at its start (${exit.signal ?? exit.code}): ${exit.stderr}`));
     resetting?.resolve(false);
     const deepest = bodies.at(-1);
+    // It killed itself, right after it said why.
+    const last = over.get(deepest?.id ?? checkBody);
+    if (last?.graceMs === 0) verdict ??= { body: deepest?.id ?? checkBody, error: last.error };
     if (verdict === undefined && scriptDeaths.has(exit.signal) && deepest !== undefined) {
       verdict = { body: deepest.id, error: deathError(deepest, exit) };
     }
@@ -168,7 +166,7 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     const error =
       verdict !== undefined && verdict !== 'ours'
         ? verdict.error
-        : (over.get(0)?.error ?? crashError(`it died of ${exit.signal}`));
+        : (over.get(checkBody)?.error ?? crashError(`it died of ${exit.signal}`));
     return { ok: false, message: `The script could not be evaluated: ${error.message}.`, line: null, column: null };
   }
 
@@ -190,7 +188,12 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     },
     async run(request) {
       if (!process.alive) return { type: 'gone', lost: verdict === undefined, logs: [] };
-      const body = startBodyRun(nextBody++, request, (message) => process.send(message));
+      const id = nextBody++;
+      const body = startBodyRun(id, request, {
+        send: process.send,
+        // The bounds are kept inside the isolate; whatever passes them has broken out of its boot code.
+        tooMuch: (what) => killFor(id, crashError(`it sent ${what} than a script can`)),
+      });
       const { script, args, context, limits } = request;
       baseRss.set(body.id, process.memory().rss);
       bodies.push(body);
@@ -238,14 +241,8 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
       if (body.blocked) return;
       const { limits } = body.request;
       const grown = rss - (baseRss.get(body.id) ?? rss);
-      const bound = memoryBound(limits.memoryMb);
-      if (grown > bound) {
-        overBoundSince ??= now;
-        const patient = grown < bound + farOverBound && now - overBoundSince < overBoundMs;
-        if (!patient) killFor(body.id, memoryLimitError(limits, grown));
-      } else {
-        overBoundSince = undefined;
-      }
+      // The cell looks more often and kills itself; this is for one that does not come to it.
+      if (grown > memoryBound(limits.memoryMb)) killFor(body.id, memoryLimitError(limits, grown));
       if (now - lastHeard > silenceMs) killFor(body.id, crashError('it stopped answering'));
     },
   };

@@ -9,7 +9,7 @@ import { packageRoot } from '../../src/paths.ts';
 import { loadAttacks } from './attacks.ts';
 import { type HonestUse, honestUses } from './honest.ts';
 import { launchServer } from './launch.ts';
-import { type HonestRow, lineOf, page } from './report.ts';
+import { type HonestRow, lineOf, mb, page } from './report.ts';
 import { type Row, rules, runRow } from './rows.ts';
 import { startSampler } from './sampler.ts';
 import { type Kind, openTarget, type Target } from './target.ts';
@@ -39,7 +39,7 @@ try {
   for (const use of honestUses.filter(({ name }) => matches(name))) {
     const row = await runHonest(target, use);
     honest.push(row);
-    console.log(`${row.right ? 'ok  ' : 'FAIL'} ${use.kind} ${use.name}: ${row.answer}`);
+    console.log(`${row.right ? 'ok  ' : 'FAIL'} ${use.kind} ${use.name}: ${row.answer}, used ${mb(row.peakBytes)} MB`);
   }
   await sampler.stop();
   const failed =
@@ -55,7 +55,7 @@ try {
 }
 
 async function runHonest(target: Target, use: HonestUse): Promise<HonestRow> {
-  const { code, message, result, usage } = await target.run(use.kind, use.name.replace(/\W+/g, '-'), use.source);
+  const { code, message, result, usage } = await target.run(use.kind, use.name, use.source);
   const answer = code === null ? JSON.stringify(result) : `${code}: ${message}`;
   return { use, answer, right: code === null && answer === use.result, peakBytes: usage?.peakMemoryBytes ?? null };
 }

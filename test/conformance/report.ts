@@ -15,7 +15,7 @@ export interface HonestRow {
   peakBytes: number | null;
 }
 
-const mb = (bytes: number | null) => (bytes === null ? '' : String(Math.round(bytes / MiB)));
+export const mb = (bytes: number | null) => (bytes === null ? '' : String(Math.round(bytes / MiB)));
 const ms = (value: number | null) => (value === null ? '' : String(Math.round(value)));
 
 /** The figure that the error names, or else the measured one, MB. */

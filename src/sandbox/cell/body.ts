@@ -4,6 +4,7 @@ import { answerError, answerUndefined, answerValue, type Failure, type Inward, t
 import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-errors.ts';
 import type { BodyLimits, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
+import { CallWindow } from './call-window.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
 import type { CachedScript, Scripts } from './scripts.ts';
@@ -24,6 +25,8 @@ export interface BodyHost {
   isolates: Isolates;
   scripts: Scripts;
   send: (message: FromCell) => void;
+  /** Sends this, and kills the cell: nothing less ends what is over its memory bound in time. */
+  sendAndDie: (message: FromCell) => void;
   /** Asks the server for the source map uploaded beside the script. */
   sourceMap: (body: number) => Promise<string | null>;
   ended: (body: Body) => void;
@@ -31,10 +34,15 @@ export interface BodyHost {
 
 /** Log lines wait this long for a call or the end to travel with. */
 const logDelayMs = 20;
-/** How long an isolate that is being ended may take before the server kills the cell. */
-const graceMs = { memory: 100, cpu: 500, wall: 500 };
+/**
+ * How long an isolate that is being ended may take before the server kills the cell. Over the memory bound there is no
+ * grace: an isolate that is being disposed goes on growing, by a gigabyte a second.
+ */
+const graceMs = { memory: 0, cpu: 500, wall: 500 };
 /** A thread that is about to tell the cell something learns to halt within this; one that does not is running. */
 const haltMs = 2;
+/** Characters of uncaught errors that are logged for one body; they are written out here, so the isolate cannot count them. */
+const uncaughtChars = platformLimits.logRunBytes;
 /** A body that has grown by more than this is disposed at once instead of when there is time. */
 const promptDisposal = 16 * 1024 * 1024;
 
@@ -57,12 +65,15 @@ export class Body {
   /** The unanswered calls: the isolate's id of one that does not block. */
   readonly #calls = new Map<number, number | 'blocking'>();
   #wake: NodeJS.Timeout | undefined;
+  readonly #window: CallWindow;
+  #uncaughtLeft: number = uncaughtChars;
   #logs: LogLine[] = [];
   #logTimer: NodeJS.Timeout | undefined;
 
   constructor(start: BodyStart, host: BodyHost) {
     this.start = start;
     this.#host = host;
+    this.#window = new CallWindow(host.send);
   }
 
   /** Whether its script can be running right now: then the watchdog looks at it. */
@@ -133,8 +144,15 @@ export class Body {
       this.#memoryLimit();
       return;
     }
+    if (this.#uncaughtLeft <= 0) return;
     const { name, message, stack } = describeIsolateError(error, sizes);
-    this.#log('error', Date.now(), `Uncaught (in promise) ${stack || `${name}: ${message}`}`.slice(0, sizes.message));
+    const line = `Uncaught (in promise) ${stack || `${name}: ${message}`}`.slice(0, sizes.message);
+    this.#uncaughtLeft -= line.length;
+    this.#log(
+      'error',
+      Date.now(),
+      this.#uncaughtLeft > 0 ? line : 'Further uncaught errors of this run are not shown.',
+    );
   }
 
   #evaluationFailed(error: unknown): void {
@@ -198,13 +216,14 @@ export class Body {
     this.#calls.set(call, from);
     const blocking = from === 'blocking';
     const logs = this.#takeLogs();
-    this.#host.send({ t: 'call', body: this.start.id, call, op, args, payload, position, blocking, logs });
+    this.#window.post({ t: 'call', body: this.start.id, call, op, args, payload, position, blocking, logs });
   }
 
   /** The server's answer to a call. */
   answer(call: number, answer: HostAnswer): void {
     const from = this.#calls.get(call);
     this.#calls.delete(call);
+    this.#window.answered(call);
     if (from === undefined || this.#ended) return;
     const text = encodeAnswer(answer);
     if (from === 'blocking') {
@@ -217,8 +236,13 @@ export class Body {
     }
   }
 
-  /** The watchdog's look at a live body. */
-  watch(): void {
+  /** The watchdog's look at a live body. @returns when it has to look again, ms. */
+  watch(): number {
+    this.#look();
+    return this.#meter?.untilBoundMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  #look(): void {
     const which = this.#meter?.sample();
     if (which === undefined || this.#ended) return;
     const usage = (this.#meter as Meter).usage();
@@ -240,7 +264,15 @@ export class Body {
   /** Ends the isolate by force; its end is only told once no thread is in it any more. */
   #over(error: CodedError, grace: number): void {
     const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
-    this.#host.send({ t: 'over', body: this.start.id, error, usage, graceMs: grace });
+    const lines = this.#takeLogs();
+    if (lines.length > 0) this.#host.send({ t: 'logs', body: this.start.id, lines });
+    const over: FromCell = { t: 'over', body: this.start.id, error, usage, graceMs: grace };
+    if (grace === 0) {
+      this.#ended = true;
+      this.#host.sendAndDie(over);
+      return;
+    }
+    this.#host.send(over);
     this.stop().then(() => this.#tell({ type: 'failed', error, failingPosition: null }));
   }
 
@@ -248,6 +280,7 @@ export class Body {
   stop(): Promise<void> {
     this.#ended = true;
     clearTimeout(this.#wake);
+    this.#window.clear();
     this.#dispose();
     if (this.#tasks === 0) this.#idle.resolve();
     return this.#idle.promise;
@@ -335,8 +368,13 @@ export class Body {
     meter.stop();
   }
 
-  /** Sends the end, then gets rid of the isolate and makes the next one while the server is at work. */
+  /** Calls that the script did not wait for are made before its end is told (D5). */
   #tell(end: CellBodyEnd): void {
+    this.#window.whenEmpty(() => this.#tellNow(end));
+  }
+
+  /** Sends the end, then gets rid of the isolate and makes the next one while the server is at work. */
+  #tellNow(end: CellBodyEnd): void {
     const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
     this.#host.send({ t: 'end', body: this.start.id, end, logs: this.#takeLogs(), usage });
     const { isolates } = this.#host;
