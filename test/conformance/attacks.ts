@@ -51,7 +51,7 @@ const others: Record<string, readonly Ending[]> = {
   '69': ['returned', 'memory', 'cpu'],
   '70': ['returned', 'memory', 'cpu'],
   '71': ['error'],
-  '72': ['returned', 'memory'],
+  '72': ['returned', 'memory', 'cpu'],
   '73': ['returned', 'memory'],
   '77': ['cpu', 'memory'],
   '78': ['cpu'],

@@ -54,7 +54,7 @@ ${worst(rows)}
 A row is *contained* when all of this holds:
 
 - the script ended as it may: what means to exceed its memory with exactly \`Memory limit exceeded: used N MB of L MB limit\`, N over L
-- it was answered within ${rules.stopMs / 1000} s after it passed its limit (a busy machine included)
+- it was answered within ${rules.stopMs / 1000} s after it passed its memory bound or its CPU limit (a busy machine included)
 - no cell was over its bound (limit x 2 + 64 MB over what it held at the start) for ${rules.overBoundMs} ms without a break
 - the server process lives, is ready, and grew by at most ${rules.serverGrowthMb} MB
 - every clean run beside it succeeded with the right result

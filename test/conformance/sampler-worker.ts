@@ -40,6 +40,7 @@ const now = () => performance.timeOrigin + performance.now();
 let ended = { peak: 0, longestOver: 0 };
 let order: Extract<SamplerOrder, { type: 'begin' }> | undefined;
 let firstOver: number | undefined;
+let hadToStop: number | undefined;
 let serverBase = 0;
 let serverPeak = 0;
 let lastDiscovery = 0;
@@ -61,6 +62,7 @@ function obey(next: SamplerOrder): void {
   if (next.type === 'begin') {
     order = next;
     firstOver = undefined;
+    hadToStop = undefined;
     serverBase = residentOf(serverStatm);
     serverPeak = serverBase;
     for (const cell of cells.values()) {
@@ -91,6 +93,7 @@ function measurement(): Measurement {
     peakBytes: peak,
     overBoundMs: longestOver,
     firstOver: firstOver ?? null,
+    hadToStop: hadToStop ?? null,
     serverBytes: serverPeak,
     serverGrownBytes: serverPeak - serverBase,
     leftBytes: left,
@@ -118,9 +121,13 @@ function look(): void {
       if (high > cell.highBase) cell.peak = Math.max(cell.peak, high - cell.base);
     }
     if (grown > order.limitBytes) firstOver ??= at;
-    if (withCpu && cpuOf(cell.pid) - cell.cpuBase > order.cpuMs) firstOver ??= at;
+    if (withCpu && cpuOf(cell.pid) - cell.cpuBase > order.cpuMs) {
+      firstOver ??= at;
+      hadToStop ??= at;
+    }
     if (grown > order.boundBytes) {
       cell.overSince ??= at;
+      hadToStop ??= at;
       cell.longestOver = Math.max(cell.longestOver, at - cell.overSince);
     } else {
       cell.overSince = undefined;

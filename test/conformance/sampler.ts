@@ -9,6 +9,8 @@ export interface Measurement {
   overBoundMs: number;
   /** When a cell was first seen over the memory limit or the CPU limit, ms since the epoch. */
   firstOver: number | null;
+  /** When a cell was first seen over its memory bound or its CPU limit, ms since the epoch: from then on it has to end. */
+  hadToStop: number | null;
   /** Most that the server process held, and that it grew by, during the row. */
   serverBytes: number;
   serverGrownBytes: number;
