@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import { type BodyRun, startBodyRun } from './body-run.ts';
 import { type CellExit, type CellProcess, forkCell } from './cell-process.ts';
+import type { CellCgroups } from './cgroup.ts';
 import { crashError, memoryLimitError } from './limit-errors.ts';
 import { memoryBound } from './memory-bound.ts';
 import type { BodyEnd, BodyRequest, ScriptCheck } from './sandbox.ts';
@@ -12,6 +13,8 @@ const scriptDeaths: ReadonlySet<string | null> = new Set(['SIGTRAP', 'SIGABRT', 
 const memoryDeath = /out of memory|out-of-memory|invalid size error|OOM|Allocation failed|is_heap_oom/;
 /** A cell whose main thread says nothing for so long is stuck. */
 const silenceMs = 5_000;
+/** The kernel's bound lies over ours, so that it is met only by what our watchdogs are too late for. */
+const cgroupSlack = 32 * 1024 * 1024;
 const resetTimeoutMs = 1_000;
 /** The number of a body that is only checked (`cell/main.ts`). */
 const checkBody = 0;
@@ -36,7 +39,7 @@ export interface Cell {
 
 type Over = Pick<Extract<FromCell, { t: 'over' }>, 'error' | 'usage' | 'graceMs'>;
 
-export function openCell(packageRoot: string, logger: Logger): Cell {
+export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgroups): Cell {
   const ready = Promise.withResolvers<void>();
   // Whoever waits sees the rejection; a cell nobody waits for any more must not end the server.
   ready.promise.catch(() => {});
@@ -52,8 +55,10 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
   let peakRss = 0;
 
   const process = forkCell(packageRoot, receive);
+  const cgroup = cgroups?.create(process.pid);
   const exited = process.exit.then((exit) => {
     died(exit);
+    cgroup?.remove();
     return exit;
   });
 
@@ -137,6 +142,9 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     // It killed itself, right after it said why.
     const last = over.get(deepest?.id ?? checkBody);
     if (last?.graceMs === 0) verdict ??= { body: deepest?.id ?? checkBody, error: last.error };
+    if (deepest && cgroup?.killedForMemory()) {
+      verdict ??= { body: deepest.id, error: memoryLimitError(deepest.request.limits, grownOf(deepest)) };
+    }
     if (verdict === undefined && scriptDeaths.has(exit.signal) && deepest !== undefined) {
       verdict = { body: deepest.id, error: deathError(deepest, exit) };
     }
@@ -152,13 +160,14 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     bodies.length = 0;
   }
 
+  /** The most this process was seen to grow by since the body started. */
+  const grownOf = (body: BodyRun) => Math.max(0, peakRss - (baseRss.get(body.id) ?? peakRss));
   const labelOf = (id: number) => bodyOf(id)?.request.label;
 
   function deathError(body: BodyRun, exit: CellExit): CodedError {
     const passed = over.get(body.id);
     if (passed !== undefined) return passed.error;
-    const used = peakRss - (baseRss.get(body.id) ?? 0);
-    if (memoryDeath.test(exit.stderr)) return memoryLimitError(body.request.limits, used);
+    if (memoryDeath.test(exit.stderr)) return memoryLimitError(body.request.limits, grownOf(body));
     return crashError(`it died of ${exit.signal}`);
   }
 
@@ -174,8 +183,7 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     const passed = over.get(body.id);
     if (passed !== undefined) return passed.usage;
     const { limits } = body.request;
-    const grown = Math.max(0, peakRss - (baseRss.get(body.id) ?? peakRss));
-    return { peakMemoryBytes: grown, memoryLimitBytes: limits.memoryMb * 1024 * 1024, cpuMs: 0, wallMs: 0 };
+    return { peakMemoryBytes: grownOf(body), memoryLimitBytes: limits.memoryMb * 1024 * 1024, cpuMs: 0, wallMs: 0 };
   }
 
   const cell: Cell = {
@@ -197,9 +205,11 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
       const { script, args, context, limits } = request;
       baseRss.set(body.id, process.memory().rss);
       bodies.push(body);
+      const outerMax = cgroup?.limitGrowth(memoryBound(limits.memoryMb) + cgroupSlack);
       lastHeard = performance.now();
       process.send({ t: 'run', body: body.id, script, args, context, limits });
       const end = await body.done;
+      if (outerMax !== undefined) cgroup?.restore(outerMax);
       const index = bodies.indexOf(body);
       if (index !== -1) bodies.splice(index, 1);
       baseRss.delete(body.id);
