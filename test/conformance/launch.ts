@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/paths.ts';
 import { endWithThisProcess } from '../support/reaper.ts';
-import { type TargetServer, targetEnvironment } from './target.ts';
+import { type CpuLimits, environmentOf, type TargetServer } from './target.ts';
 
 const adminToken = 'conformance-admin-token';
 
 /** A server on its own embedded database, in a folder that goes with it. */
-export async function launchServer(): Promise<TargetServer & { stop(): Promise<void> }> {
+export async function launchServer(cpu: CpuLimits): Promise<TargetServer & { stop(): Promise<void> }> {
   const dataDir = mkdtempSync(join(tmpdir(), 'jobcell-conformance-'));
   const child = spawn(process.execPath, [join(packageRoot, 'dist', 'jobcell.js'), 'serve'], {
     env: {
@@ -21,7 +21,7 @@ export async function launchServer(): Promise<TargetServer & { stop(): Promise<v
       JOBCELL_ADMIN_TOKEN: adminToken,
       JOBCELL_DATA_DIR: dataDir,
       JOBCELL_LOG_LEVEL: process.env.JOBCELL_LOG_LEVEL ?? 'error',
-      ...targetEnvironment,
+      ...environmentOf(cpu),
     },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

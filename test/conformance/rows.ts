@@ -1,7 +1,7 @@
 import { memoryBound } from '../../src/sandbox/memory-bound.ts';
 import type { Attack, Ending } from './attacks.ts';
 import type { Measurement, Sampler } from './sampler.ts';
-import { cpuMsOf, isReady, type Kind, memoryMbOf, type Outcome, type Target } from './target.ts';
+import { isReady, type Kind, memoryMbOf, type Outcome, type Target } from './target.ts';
 
 const MiB = 1024 * 1024;
 
@@ -38,7 +38,7 @@ export async function runRow(
   beside: number,
 ): Promise<Row> {
   const limitMb = memoryMbOf(kind);
-  await sampler.begin({ limitBytes: limitMb * MiB, boundBytes: memoryBound(limitMb), cpuMs: cpuMsOf(kind) });
+  await sampler.begin({ limitBytes: limitMb * MiB, boundBytes: memoryBound(limitMb), cpuMs: target.cpu[kind] });
   const clean = target.cleanRuns(beside);
   const outcome = await target.run(kind, attack.name, attack.source);
   const answeredAt = performance.timeOrigin + performance.now();
