@@ -26,6 +26,8 @@ export async function launchServer(cpu: CpuLimits): Promise<TargetServer & { sto
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   endWithThisProcess(child);
+  const removeFolder = () => rmSync(dataDir, { recursive: true, force: true, maxRetries: 10 });
+  process.once('exit', removeFolder);
   const ended = once(child, 'exit');
   let output = '';
   const url = await new Promise<string>((resolve, reject) => {
@@ -43,7 +45,8 @@ export async function launchServer(cpu: CpuLimits): Promise<TargetServer & { sto
     async stop() {
       child.kill('SIGTERM');
       await ended;
-      rmSync(dataDir, { recursive: true, force: true });
+      process.off('exit', removeFolder);
+      removeFolder();
     },
   };
 }

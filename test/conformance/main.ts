@@ -18,6 +18,8 @@ const chosen = process.argv.slice(2);
 const matches = (name: string) => chosen.length === 0 || chosen.some((word) => name.includes(word));
 const kinds: Kind[] = ['function', 'job function'];
 const startedAt = new Date();
+// The server ends with this process, and what it leaves behind is removed at its exit.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
 
 const rows: Row[] = [];
 const honest: HonestRow[] = [];
