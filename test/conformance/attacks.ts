@@ -71,7 +71,10 @@ const others: Record<string, readonly Ending[]> = {
   '96': ['cpu'],
   '97': ['returned', 'cpu'],
   '99': ['memory', 'cpu'],
+  '100': ['returned', 'error'],
 };
+
+export const byNumber = (a: string, b: string) => a.localeCompare(b, 'en', { numeric: true });
 
 /** Every script of both folders, by number. */
 export function loadAttacks(): Attack[] {
@@ -81,7 +84,12 @@ export function loadAttacks(): Attack[] {
       const source = readFileSync(join(packageRoot, file), 'utf8');
       const name = basename(file, '.js');
       const [first = ''] = source.split('\n', 1);
-      return { name, source, purpose: first.replace(/^\/\/ */, ''), expected: others[name.slice(0, 2)] ?? ['memory'] };
+      return {
+        name,
+        source,
+        purpose: first.replace(/^\/\/ */, ''),
+        expected: others[name.split('-', 1)[0]!] ?? ['memory'],
+      };
     })
-    .sort((a, b) => a.name.localeCompare(b.name)) satisfies Attack[];
+    .sort((a, b) => byNumber(a.name, b.name)) satisfies Attack[];
 }

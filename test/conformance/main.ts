@@ -6,7 +6,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/paths.ts';
-import { type Attack, loadAttacks } from './attacks.ts';
+import { type Attack, byNumber, loadAttacks } from './attacks.ts';
 import { type HonestUse, honestUses } from './honest.ts';
 import { launchServer } from './launch.ts';
 import { type HonestRow, lineOf, mb, page } from './report.ts';
@@ -41,7 +41,7 @@ await withServer(shortCpuLimits, async (target, sampler) => {
 const failed =
   rows.filter(({ violations }) => violations.length > 0).length + honest.filter((row) => !row.right).length;
 if (chosen.length === 0) {
-  rows.sort((a, b) => a.attack.localeCompare(b.attack));
+  rows.sort((a, b) => byNumber(a.attack, b.attack));
   writeFileSync(join(packageRoot, 'docs', 'conformance.md'), page(rows, honest, startedAt));
   console.log('docs/conformance.md is written.');
 }
