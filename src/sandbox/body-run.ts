@@ -23,6 +23,9 @@ export interface BodyRun {
 
 interface CellSide {
   send: (message: ToCell) => void;
+  /** The body stands still until an answer, and goes on. */
+  blocked: () => void;
+  unblocked: () => void;
   /** The cell sends what no script of ours can make it send; `what` completes "it sent ... than a script can". */
   tooMuch: (what: string) => void;
 }
@@ -30,7 +33,7 @@ interface CellSide {
 /** Twice what a body's own lines and the uncaught errors of it may come to, and the overhead of as many lines. */
 const mostLogChars = 6 * limits.logRunBytes;
 
-export function startBodyRun(id: number, request: BodyRequest, { send, tooMuch }: CellSide): BodyRun {
+export function startBodyRun(id: number, request: BodyRequest, cell: CellSide): BodyRun {
   const done = Promise.withResolvers<BodyEnd>();
   let finished = false;
   /** Recorded calls, one after the other. */
@@ -49,11 +52,11 @@ export function startBodyRun(id: number, request: BodyRequest, { send, tooMuch }
 
   async function pass({ call, op, args, payload, position, logs, blocking: blocks }: CallMessage): Promise<void> {
     if (finished) return;
-    if (blocks) blocking++;
+    if (blocks && blocking++ === 0) cell.blocked();
     const answer = await request.onCall({ op, args, payload, position, logs });
-    if (blocks) blocking--;
+    if (blocks && --blocking === 0) cell.unblocked();
     unanswered--;
-    if (!finished) send({ t: 'answer', body: id, call, answer });
+    if (!finished) cell.send({ t: 'answer', body: id, call, answer });
   }
 
   /** Positions have no gaps, so a call that overtook an earlier one waits for it. */
@@ -68,7 +71,7 @@ export function startBodyRun(id: number, request: BodyRequest, { send, tooMuch }
 
   function counted(lines: LogLine[]): LogLine[] {
     for (const { message, attributes } of lines) logChars += message.length + (attributes?.length ?? 0);
-    if (logChars > mostLogChars) tooMuch('more log lines');
+    if (logChars > mostLogChars) cell.tooMuch('more log lines');
     return lines;
   }
 
@@ -82,7 +85,7 @@ export function startBodyRun(id: number, request: BodyRequest, { send, tooMuch }
     call(message) {
       counted(message.logs);
       // One more than may be under way in the background: a call that blocks.
-      if (++unanswered > limits.outstandingHostCalls + 1) tooMuch('more calls at once');
+      if (++unanswered > limits.outstandingHostCalls + 1) cell.tooMuch('more calls at once');
       else if (message.position === null) void pass(message);
       else passInOrder(message);
     },

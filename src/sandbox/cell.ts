@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import { type BodyRun, startBodyRun } from './body-run.ts';
 import { type CellExit, type CellProcess, forkCell } from './cell-process.ts';
 import type { CellCgroups } from './cgroup.ts';
+import { type Growth, trackGrowth } from './growth.ts';
 import { crashError, memoryLimitError } from './limit-errors.ts';
 import { memoryBound } from './memory-bound.ts';
 import type { BodyEnd, BodyRequest, ScriptCheck } from './sandbox.ts';
@@ -45,14 +46,13 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
   ready.promise.catch(() => {});
   const bodies: BodyRun[] = [];
   const over = new Map<number, Over>();
-  const baseRss = new Map<number, number>();
+  const growths = new Map<number, Growth>();
   let nextBody = 1;
   let checking: PromiseWithResolvers<ScriptCheck> | undefined;
   let resetting: PromiseWithResolvers<boolean> | undefined;
   /** Set when we kill it: the body it is about, and its error; without one nobody's. */
   let verdict: { body: number; error: CodedError } | 'ours' | undefined;
   let lastHeard = performance.now();
-  let peakRss = 0;
 
   const process = forkCell(packageRoot, receive);
   const cgroup = cgroups?.create(process.pid);
@@ -161,7 +161,7 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
   }
 
   /** The most this process was seen to grow by since the body started. */
-  const grownOf = (body: BodyRun) => Math.max(0, peakRss - (baseRss.get(body.id) ?? peakRss));
+  const grownOf = (body: BodyRun) => growths.get(body.id)?.peak ?? 0;
   const labelOf = (id: number) => bodyOf(id)?.request.label;
 
   function deathError(body: BodyRun, exit: CellExit): CodedError {
@@ -197,13 +197,16 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
     async run(request) {
       if (!process.alive) return { type: 'gone', lost: verdict === undefined, logs: [] };
       const id = nextBody++;
+      const growth = trackGrowth(process.memory().rss);
+      growths.set(id, growth);
       const body = startBodyRun(id, request, {
         send: process.send,
+        blocked: () => growth.block(process.memory().rss),
+        unblocked: () => growth.unblock(process.memory().rss),
         // The bounds are kept inside the isolate; whatever passes them has broken out of its boot code.
         tooMuch: (what) => killFor(id, crashError(`it sent ${what} than a script can`)),
       });
       const { script, args, context, limits } = request;
-      baseRss.set(body.id, process.memory().rss);
       bodies.push(body);
       const outerMax = cgroup?.limitGrowth(memoryBound(limits.memoryMb) + cgroupSlack);
       lastHeard = performance.now();
@@ -212,7 +215,7 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
       if (outerMax !== undefined) cgroup?.restore(outerMax);
       const index = bodies.indexOf(body);
       if (index !== -1) bodies.splice(index, 1);
-      baseRss.delete(body.id);
+      growths.delete(id);
       return end;
     },
     async check(source) {
@@ -245,12 +248,9 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
     },
     watch(now) {
       const body = bodies.at(-1);
-      if (body === undefined) return;
-      const { rss } = process.memory();
-      peakRss = Math.max(peakRss, rss);
-      if (body.blocked) return;
+      if (body === undefined || body.blocked) return;
       const { limits } = body.request;
-      const grown = rss - (baseRss.get(body.id) ?? rss);
+      const grown = growths.get(body.id)?.read(process.memory().rss) ?? 0;
       // The cell looks more often and kills itself; this is for one that does not come to it.
       if (grown > memoryBound(limits.memoryMb)) killFor(body.id, memoryLimitError(limits, grown));
       if (now - lastHeard > silenceMs) killFor(body.id, crashError('it stopped answering'));

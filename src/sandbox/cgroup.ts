@@ -11,7 +11,7 @@ export interface CellCgroups {
   create(pid: number): CellCgroup | undefined;
 }
 
-export interface CellCgroup {
+interface CellCgroup {
   /** Sets `memory.max` so many bytes over what the cell holds now. @returns what it was, for `restore`. */
   limitGrowth(bytes: number): string;
   restore(max: string): void;

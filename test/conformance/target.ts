@@ -112,7 +112,18 @@ const textOf = ({ error, detail = '' }: FunctionAnswer) => error?.message ?? det
 
 async function runJob(workspace: Workspace, name: string, source: string): Promise<Outcome> {
   const workflow = `w-${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}`;
-  await workspace.uploadJobFunction(name, source);
+  const upload = await workspace.client.put<FunctionAnswer>(
+    `${workspace.path}/job-functions/${encodeURIComponent(name)}`,
+    source,
+  );
+  if (upload.status !== 200) {
+    return {
+      code: upload.body.code ?? `HTTP ${upload.status}`,
+      message: textOf(upload.body),
+      result: null,
+      usage: null,
+    };
+  }
   await workspace.putWorkflow(workflow, name);
   const execution = await workspace.run(workflow);
   const usage = execution.jobExecutions.find(({ path }) => path === name)?.usage ?? null;
