@@ -15,6 +15,7 @@ const commands = {
   serve: (args) => [build, () => jobcell('serve', args)],
   test: (args) => [build, () => vitest(args)],
   bench: (args) => [build, () => become([join(root, 'bench', 'main.ts'), ...args])],
+  conformance: (args) => [build, () => become([join(root, 'test', 'conformance', 'main.ts'), ...args])],
   build: () => [build],
   verify: (args) => [
     () => step('@biomejs/biome/bin/biome', 'check', '--error-on-warnings', '.'),

@@ -1,3 +1,4 @@
+import { limits } from '../limits.ts';
 import type { LogLine, Usage } from './protocol.ts';
 import type { BodyEnd, BodyRequest } from './sandbox.ts';
 import type { CellBodyEnd, CodedError, FromCell, ToCell } from './wire.ts';
@@ -9,7 +10,7 @@ export interface BodyRun {
   readonly id: number;
   readonly request: BodyRequest;
   readonly done: Promise<BodyEnd>;
-  /** True while a blocking call of it is unanswered. */
+  /** True while none of it runs: a blocking call is unanswered, or it has ended and calls of it are still being answered. */
   readonly blocked: boolean;
   call(message: CallMessage): void;
   logs(lines: LogLine[]): void;
@@ -20,7 +21,19 @@ export interface BodyRun {
   gone(lost: boolean): void;
 }
 
-export function startBodyRun(id: number, request: BodyRequest, send: (message: ToCell) => void): BodyRun {
+interface CellSide {
+  send: (message: ToCell) => void;
+  /** The body stands still until an answer, and goes on. */
+  blocked: () => void;
+  unblocked: () => void;
+  /** The cell sends what no script of ours can make it send; `what` completes "it sent ... than a script can". */
+  tooMuch: (what: string) => void;
+}
+
+/** Twice what a body's own lines and the uncaught errors of it may come to, and the overhead of as many lines. */
+const mostLogChars = 6 * limits.logRunBytes;
+
+export function startBodyRun(id: number, request: BodyRequest, cell: CellSide): BodyRun {
   const done = Promise.withResolvers<BodyEnd>();
   let finished = false;
   /** Recorded calls, one after the other. */
@@ -28,6 +41,9 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
   let nextPosition = 0;
   const early = new Map<number, CallMessage>();
   let blocking = 0;
+  let ending = false;
+  let unanswered = 0;
+  let logChars = 0;
 
   function finish(end: BodyEnd): void {
     finished = true;
@@ -45,10 +61,11 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
     blocking: blocks,
   }: CallMessage): Promise<void> {
     if (finished) return;
-    if (blocks) blocking++;
+    if (blocks && blocking++ === 0) cell.blocked();
     const answer = await request.onCall({ op, args, payload, position, clock, logs });
-    if (blocks) blocking--;
-    if (!finished) send({ t: 'answer', body: id, call, answer });
+    if (blocks && --blocking === 0) cell.unblocked();
+    unanswered--;
+    if (!finished) cell.send({ t: 'answer', body: id, call, answer });
   }
 
   /**
@@ -68,21 +85,31 @@ export function startBodyRun(id: number, request: BodyRequest, send: (message: T
     }
   }
 
+  function counted(lines: LogLine[]): LogLine[] {
+    for (const { message, attributes } of lines) logChars += message.length + (attributes?.length ?? 0);
+    if (logChars > mostLogChars) cell.tooMuch('more log lines');
+    return lines;
+  }
+
   return {
     id,
     request,
     done: done.promise,
     get blocked() {
-      return blocking > 0;
+      return blocking > 0 || ending;
     },
     call(message) {
-      if (message.position === null) void pass(message);
+      counted(message.logs);
+      // One more than may be under way in the background: a call that blocks.
+      if (++unanswered > limits.outstandingHostCalls + 1) cell.tooMuch('more calls at once');
+      else if (message.position === null) void pass(message);
       else passInOrder(message, message.position);
     },
     logs(lines) {
-      if (!finished) request.onLogs(lines);
+      if (!finished) request.onLogs(counted(lines));
     },
     ended(end, logs, usage) {
+      ending = true;
       chain = chain.then(() => {
         if (finished) return;
         finish(end.type === 'returned' ? { ...end, logs, usage } : { ...end, logs, usage, treeGone: false });

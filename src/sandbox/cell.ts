@@ -1,6 +1,8 @@
 import type { Logger } from 'pino';
 import { type BodyRun, startBodyRun } from './body-run.ts';
 import { type CellExit, type CellProcess, forkCell } from './cell-process.ts';
+import type { CellCgroups } from './cgroup.ts';
+import { type Growth, trackGrowth } from './growth.ts';
 import { crashError, memoryLimitError } from './limit-errors.ts';
 import { memoryBound } from './memory-bound.ts';
 import type { BodyEnd, BodyRequest, ScriptCheck } from './sandbox.ts';
@@ -12,10 +14,11 @@ const scriptDeaths: ReadonlySet<string | null> = new Set(['SIGTRAP', 'SIGABRT', 
 const memoryDeath = /out of memory|out-of-memory|invalid size error|OOM|Allocation failed|is_heap_oom/;
 /** A cell whose main thread says nothing for so long is stuck. */
 const silenceMs = 5_000;
-/** How long a cell over its memory bound may go on before it is killed from out here, and how far over it it may get. */
-const overBoundMs = 100;
-const farOverBound = 64 * 1024 * 1024;
+/** The kernel's bound lies over ours, so that it is met only by what our watchdogs are too late for. */
+const cgroupSlack = 32 * 1024 * 1024;
 const resetTimeoutMs = 1_000;
+/** The number of a body that is only checked (`cell/main.ts`). */
+const checkBody = 0;
 
 /** One cell: its process, the run in it, and what becomes of the run when the process dies. */
 export interface Cell {
@@ -35,30 +38,27 @@ export interface Cell {
   watch(now: number): void;
 }
 
-interface Over {
-  error: CodedError;
-  usage: { peakMemoryBytes: number; memoryLimitBytes: number; cpuMs: number; wallMs: number };
-}
+type Over = Pick<Extract<FromCell, { t: 'over' }>, 'error' | 'usage' | 'graceMs'>;
 
-export function openCell(packageRoot: string, logger: Logger): Cell {
+export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgroups): Cell {
   const ready = Promise.withResolvers<void>();
   // Whoever waits sees the rejection; a cell nobody waits for any more must not end the server.
   ready.promise.catch(() => {});
   const bodies: BodyRun[] = [];
   const over = new Map<number, Over>();
-  const baseRss = new Map<number, number>();
+  const growths = new Map<number, Growth>();
   let nextBody = 1;
   let checking: PromiseWithResolvers<ScriptCheck> | undefined;
   let resetting: PromiseWithResolvers<boolean> | undefined;
   /** Set when we kill it: the body it is about, and its error; without one nobody's. */
   let verdict: { body: number; error: CodedError } | 'ours' | undefined;
   let lastHeard = performance.now();
-  let overBoundSince: number | undefined;
-  let peakRss = 0;
 
   const process = forkCell(packageRoot, receive);
+  const cgroup = cgroups?.create(process.pid);
   const exited = process.exit.then((exit) => {
     died(exit);
+    cgroup?.remove();
     return exit;
   });
 
@@ -83,14 +83,14 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
         bodyOf(message.body)?.logs(message.lines);
         break;
       case 'over':
-        passedLimit(message.body, { error: message.error, usage: message.usage }, message.graceMs);
+        passedLimit(message.body, message);
         break;
       case 'end':
         over.delete(message.body);
         bodyOf(message.body)?.ended(message.end, message.logs, message.usage);
         break;
       case 'checked':
-        over.delete(0);
+        over.delete(checkBody);
         checking?.resolve(message.check);
         break;
       case 'idle':
@@ -122,10 +122,10 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
   }
 
   /** The cell is ending an isolate that passed a limit. If it does not manage in time, the whole cell goes. */
-  function passedLimit(id: number, passed: Over, graceMs: number): void {
-    over.set(id, passed);
+  function passedLimit(id: number, { error, usage, graceMs }: Over): void {
+    over.set(id, { error, usage, graceMs });
     setTimeout(() => {
-      if (over.has(id)) killFor(id, passed.error);
+      if (over.has(id)) killFor(id, error);
     }, graceMs);
   }
 
@@ -139,6 +139,12 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     ready.reject(new Error(`A cell ended at its start (${exit.signal ?? exit.code}): ${exit.stderr}`));
     resetting?.resolve(false);
     const deepest = bodies.at(-1);
+    // It killed itself, right after it said why.
+    const last = over.get(deepest?.id ?? checkBody);
+    if (last?.graceMs === 0) verdict ??= { body: deepest?.id ?? checkBody, error: last.error };
+    if (deepest && cgroup?.killedForMemory()) {
+      verdict ??= { body: deepest.id, error: memoryLimitError(deepest.request.limits, grownOf(deepest)) };
+    }
     if (verdict === undefined && scriptDeaths.has(exit.signal) && deepest !== undefined) {
       verdict = { body: deepest.id, error: deathError(deepest, exit) };
     }
@@ -154,13 +160,14 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     bodies.length = 0;
   }
 
+  /** The most this process was seen to grow by since the body started. */
+  const grownOf = (body: BodyRun) => growths.get(body.id)?.peak ?? 0;
   const labelOf = (id: number) => bodyOf(id)?.request.label;
 
   function deathError(body: BodyRun, exit: CellExit): CodedError {
     const passed = over.get(body.id);
     if (passed !== undefined) return passed.error;
-    const used = peakRss - (baseRss.get(body.id) ?? 0);
-    if (memoryDeath.test(exit.stderr)) return memoryLimitError(body.request.limits, used);
+    if (memoryDeath.test(exit.stderr)) return memoryLimitError(body.request.limits, grownOf(body));
     return crashError(`it died of ${exit.signal}`);
   }
 
@@ -168,7 +175,7 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     const error =
       verdict !== undefined && verdict !== 'ours'
         ? verdict.error
-        : (over.get(0)?.error ?? crashError(`it died of ${exit.signal}`));
+        : (over.get(checkBody)?.error ?? crashError(`it died of ${exit.signal}`));
     return { ok: false, message: `The script could not be evaluated: ${error.message}.`, line: null, column: null };
   }
 
@@ -176,8 +183,7 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     const passed = over.get(body.id);
     if (passed !== undefined) return passed.usage;
     const { limits } = body.request;
-    const grown = Math.max(0, peakRss - (baseRss.get(body.id) ?? peakRss));
-    return { peakMemoryBytes: grown, memoryLimitBytes: limits.memoryMb * 1024 * 1024, cpuMs: 0, wallMs: 0 };
+    return { peakMemoryBytes: grownOf(body), memoryLimitBytes: limits.memoryMb * 1024 * 1024, cpuMs: 0, wallMs: 0 };
   }
 
   const cell: Cell = {
@@ -190,16 +196,26 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     },
     async run(request) {
       if (!process.alive) return { type: 'gone', lost: verdict === undefined, logs: [] };
-      const body = startBodyRun(nextBody++, request, (message) => process.send(message));
+      const id = nextBody++;
+      const growth = trackGrowth(process.memory().rss);
+      growths.set(id, growth);
+      const body = startBodyRun(id, request, {
+        send: process.send,
+        blocked: () => growth.block(process.memory().rss),
+        unblocked: () => growth.unblock(process.memory().rss),
+        // The bounds are kept inside the isolate; whatever passes them has broken out of its boot code.
+        tooMuch: (what) => killFor(id, crashError(`it sent ${what} than a script can`)),
+      });
       const { script, args, context, limits, replay } = request;
-      baseRss.set(body.id, process.memory().rss);
       bodies.push(body);
+      const outerMax = cgroup?.limitGrowth(memoryBound(limits.memoryMb) + cgroupSlack);
       lastHeard = performance.now();
       process.send({ t: 'run', body: body.id, script, args, context, limits, replay });
       const end = await body.done;
+      if (outerMax !== undefined) cgroup?.restore(outerMax);
       const index = bodies.indexOf(body);
       if (index !== -1) bodies.splice(index, 1);
-      baseRss.delete(body.id);
+      growths.delete(id);
       return end;
     },
     async check(source) {
@@ -232,20 +248,11 @@ export function openCell(packageRoot: string, logger: Logger): Cell {
     },
     watch(now) {
       const body = bodies.at(-1);
-      if (body === undefined) return;
-      const { rss } = process.memory();
-      peakRss = Math.max(peakRss, rss);
-      if (body.blocked) return;
+      if (body === undefined || body.blocked) return;
       const { limits } = body.request;
-      const grown = rss - (baseRss.get(body.id) ?? rss);
-      const bound = memoryBound(limits.memoryMb);
-      if (grown > bound) {
-        overBoundSince ??= now;
-        const patient = grown < bound + farOverBound && now - overBoundSince < overBoundMs;
-        if (!patient) killFor(body.id, memoryLimitError(limits, grown));
-      } else {
-        overBoundSince = undefined;
-      }
+      const grown = growths.get(body.id)?.read(process.memory().rss) ?? 0;
+      // The cell looks more often and kills itself; this is for one that does not come to it.
+      if (grown > memoryBound(limits.memoryMb)) killFor(body.id, memoryLimitError(limits, grown));
       if (now - lastHeard > silenceMs) killFor(body.id, crashError('it stopped answering'));
     },
   };

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os';
 import type { Logger } from 'pino';
 import { JobcellError } from '../errors.ts';
 import { type Cell, openCell } from './cell.ts';
+import { openCellCgroups } from './cgroup.ts';
 import { createFairness, type Holder } from './fairness.ts';
 import { monotonicMs } from './wire.ts';
 
@@ -61,6 +62,7 @@ const settleMs = 50;
 const housekeepingMs = 1_000;
 
 export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot, logger }: PoolOptions): Pool {
+  const cgroups = openCellCgroups(logger);
   const fairness = createFairness(cells, reserved);
   const all = new Set<Cell>();
   const busy = new Set<Cell>();
@@ -97,7 +99,7 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
 
   async function fork(): Promise<void> {
     starting++;
-    const cell = openCell(packageRoot, logger);
+    const cell = openCell(packageRoot, logger, cgroups);
     all.add(cell);
     cell.exited.then((exit) => {
       all.delete(cell);

@@ -13,6 +13,7 @@ import {
 import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-errors.ts';
 import type { BodyLimits, BodyReplay, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
+import { CallWindow } from './call-window.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
 import { chanceBlock, clockText } from './replay.ts';
@@ -35,6 +36,8 @@ export interface BodyHost {
   isolates: Isolates;
   scripts: Scripts;
   send: (message: FromCell) => void;
+  /** Sends this, and kills the cell: nothing less ends what is over its memory bound in time. */
+  sendAndDie: (message: FromCell) => void;
   /** Asks the server for the source map uploaded beside the script. */
   sourceMap: (body: number) => Promise<string | null>;
   ended: (body: Body) => void;
@@ -42,10 +45,15 @@ export interface BodyHost {
 
 /** Log lines wait this long for a call or the end to travel with. */
 const logDelayMs = 20;
-/** How long an isolate that is being ended may take before the server kills the cell. */
-const graceMs = { memory: 100, cpu: 500, wall: 500 };
+/**
+ * How long an isolate that is being ended may take before the server kills the cell. Over the memory bound there is no
+ * grace: an isolate that is being disposed goes on growing, by a gigabyte a second.
+ */
+const graceMs = { memory: 0, cpu: 500, wall: 500 };
 /** A thread that is about to tell the cell something learns to halt within this; one that does not is running. */
 const haltMs = 2;
+/** Characters of uncaught errors that are logged for one body; they are written out here, so the isolate cannot count them. */
+const uncaughtChars = sizes.logRunBytes;
 /** A body that has grown by more than this is disposed at once instead of when there is time. */
 const promptDisposal = 16 * 1024 * 1024;
 
@@ -70,12 +78,15 @@ export class Body {
   /** Codes its failure may have: those of our code in the isolate, and of the errors that it was answered with. */
   readonly #codes = new Set<string>(isolateCodes);
   #wake: NodeJS.Timeout | undefined;
+  readonly #window: CallWindow;
+  #uncaughtLeft: number = uncaughtChars;
   #logs: LogLine[] = [];
   #logTimer: NodeJS.Timeout | undefined;
 
   constructor(start: BodyStart, host: BodyHost) {
     this.start = start;
     this.#host = host;
+    this.#window = new CallWindow(host.send);
   }
 
   /** Whether its script can be running right now: then the watchdog looks at it. */
@@ -147,9 +158,16 @@ export class Body {
       this.#memoryLimit();
       return;
     }
+    if (this.#uncaughtLeft <= 0) return;
     const { name, message, stack } = describeIsolateError(error);
     const text = `Uncaught (in promise) ${cleanStack(stack) || `${name}: ${message}`}`;
-    this.#log('error', Date.now(), storable(text, sizes.errorMessageBytes));
+    const line = storable(text, sizes.errorMessageBytes);
+    this.#uncaughtLeft -= line.length;
+    this.#log(
+      'error',
+      Date.now(),
+      this.#uncaughtLeft > 0 ? line : 'Further uncaught errors of this run are not shown.',
+    );
   }
 
   #evaluationFailed(error: unknown): void {
@@ -216,7 +234,7 @@ export class Body {
     const call = this.#nextCall++;
     this.#calls.set(call, from);
     const send = (finalArgs: string) => {
-      this.#host.send({
+      this.#window.post({
         t: 'call',
         body: this.start.id,
         call,
@@ -242,6 +260,7 @@ export class Body {
   answer(call: number, answer: HostAnswer): void {
     const from = this.#calls.get(call);
     this.#calls.delete(call);
+    this.#window.answered(call);
     if (from === undefined || this.#ended) return;
     if ('error' in answer && answer.error.code !== undefined) this.#codes.add(answer.error.code);
     const text = encodeAnswer(answer);
@@ -255,8 +274,13 @@ export class Body {
     }
   }
 
-  /** The watchdog's look at a live body. */
-  watch(): void {
+  /** The watchdog's look at a live body. @returns when it has to look again, ms. */
+  watch(): number {
+    this.#look();
+    return this.#meter?.untilBoundMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  #look(): void {
     const which = this.#meter?.sample();
     if (which === undefined || this.#ended) return;
     const usage = (this.#meter as Meter).usage();
@@ -278,7 +302,15 @@ export class Body {
   /** Ends the isolate by force; its end is only told once no thread is in it any more. */
   #over(error: CodedError, grace: number): void {
     const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
-    this.#host.send({ t: 'over', body: this.start.id, error, usage, graceMs: grace });
+    const lines = this.#takeLogs();
+    if (lines.length > 0) this.#host.send({ t: 'logs', body: this.start.id, lines });
+    const over: FromCell = { t: 'over', body: this.start.id, error, usage, graceMs: grace };
+    if (grace === 0) {
+      this.#ended = true;
+      this.#host.sendAndDie(over);
+      return;
+    }
+    this.#host.send(over);
     this.stop().then(() => this.#tell({ type: 'failed', error, failingPosition: null }));
   }
 
@@ -286,6 +318,7 @@ export class Body {
   stop(): Promise<void> {
     this.#ended = true;
     clearTimeout(this.#wake);
+    this.#window.clear();
     this.#dispose();
     if (this.#tasks === 0) this.#idle.resolve();
     return this.#idle.promise;
@@ -374,8 +407,13 @@ export class Body {
     meter.stop();
   }
 
-  /** Sends the end, then gets rid of the isolate and makes the next one while the server is at work. */
+  /** Calls that the script did not wait for are made before its end is told (D5). */
   #tell(end: CellBodyEnd): void {
+    this.#window.whenEmpty(() => this.#tellNow(end));
+  }
+
+  /** Sends the end, then gets rid of the isolate and makes the next one while the server is at work. */
+  #tellNow(end: CellBodyEnd): void {
     const usage = this.#meter?.usage() ?? noUsage(this.start.limits);
     this.#host.send({ t: 'end', body: this.start.id, end, logs: this.#takeLogs(), usage });
     const { isolates } = this.#host;

@@ -13,9 +13,12 @@ import { openIsolates } from './isolates.ts';
 import { openScripts } from './scripts.ts';
 
 const nobody = 65_534;
-/** sandbox.md, The design, 6. */
+/** sandbox.md, The design, 6: how often the watchdog looks; more often the nearer a body comes to its memory bound. */
 const watchMs = 8;
+const nearWatchMs = 1;
 const beatMs = 250;
+/** How long a last message may take to be written. */
+const dieMs = 20;
 
 const die = () => process.kill(process.pid, 'SIGKILL');
 const send = (message: FromCell) => {
@@ -37,6 +40,11 @@ const host: BodyHost = {
   isolates,
   scripts,
   send,
+  // Written at once where the channel is free; where it is not, the server sees the growth itself.
+  sendAndDie(message) {
+    process.send?.(message, undefined, {}, die);
+    setTimeout(die, dieMs);
+  },
   sourceMap(body) {
     const { promise, resolve } = Promise.withResolvers<string | null>();
     maps.set(body, resolve);
@@ -50,7 +58,9 @@ const host: BodyHost = {
 };
 
 function watch(): void {
-  for (const body of bodies) if (body.live) body.watch();
+  let next = watchMs;
+  for (const body of bodies) if (body.live) next = Math.min(next, body.watch());
+  watchdog = bodies.length === 0 ? undefined : setTimeout(watch, Math.max(nearWatchMs, next));
   const now = performance.now();
   if (now - lastBeat < beatMs) return;
   lastBeat = now;
@@ -58,14 +68,14 @@ function watch(): void {
 }
 
 function stopWatching(): void {
-  clearInterval(watchdog);
+  clearTimeout(watchdog);
   watchdog = undefined;
 }
 
 function run(start: BodyStart, bodyHost: BodyHost = host): void {
   const body = new Body(start, bodyHost);
   bodies.push(body);
-  watchdog ??= setInterval(watch, watchMs);
+  watchdog ??= setTimeout(watch, watchMs);
   body.run().catch(fatal);
 }
 
