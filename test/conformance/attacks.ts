@@ -72,6 +72,9 @@ const others: Record<string, readonly Ending[]> = {
   '97': ['returned', 'cpu'],
   '99': ['memory', 'cpu'],
   '100': ['returned', 'error'],
+  '101': ['returned', 'memory', 'cpu'],
+  '103': ['memory', 'cpu'],
+  '104': ['cpu'],
 };
 
 export const byNumber = (a: string, b: string) => a.localeCompare(b, 'en', { numeric: true });

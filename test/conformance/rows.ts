@@ -12,7 +12,7 @@ export const rules = {
   /** From passing the memory bound or the CPU limit to the answer: the grace of 0.5 s, and a busy machine, ms. */
   stopMs: 10_000,
   /** The server process may grow by so much during a row, MB. Some 20 payloads of 4 MiB under way are that much. */
-  serverGrowthMb: 400,
+  serverGrowthMb: 300,
   /** Clean runs beside. */
   cleanRuns: 20,
 };
