@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, expect, test } from 'vitest';
 import { Client, type Workspace } from '../support/client.ts';
 import { startServer, type TestServer } from '../support/server.ts';
+import { cellsOf } from '../support/server-process.ts';
 
 let server: TestServer;
 let workspace: Workspace;
@@ -20,9 +20,7 @@ beforeAll(async () => {
   await workspace.putWorkflow('nested', 'a');
 });
 
-/** The server's cells: its child processes. */
-const cells = () =>
-  readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+const cells = () => cellsOf(server.pid);
 
 test('50 executions at once, each of 4 nested levels, give 50 right results', async () => {
   const ids = await Promise.all(Array.from({ length: 50 }, (_, n) => workspace.start('nested', { n })));
