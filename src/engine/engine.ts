@@ -5,6 +5,7 @@ import type { HostOperations } from '../globals/host-operations.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 import {
+  type ClaimedExecution,
   claimExecutions,
   confirmStopped,
   finalPrefix,
@@ -125,7 +126,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   const scheduler = startScheduler({
     logger,
     room: () => (lease.valid() ? sandbox.free() : 0),
-    claim: (limit) => claimExecutions(pool, lease.serverId, limit),
+    claim,
     reconcile,
     run: (execution) => {
       const run = new Run(context, execution);
@@ -141,6 +142,13 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     },
   });
   sandbox.onFree(scheduler.nudge);
+
+  /** An answer that comes after the lease it was asked under is not acted on (D4): the next takeover frees what it took. */
+  async function claim(limit: number): Promise<ClaimedExecution[]> {
+    const { serverId } = lease;
+    const claimed = await claimExecutions(pool, serverId, limit);
+    return lease.valid() && lease.serverId === serverId ? claimed : [];
+  }
 
   /**
    * E6: what the database says this server holds and what it runs are made the same. They part when the answer to a claim

@@ -48,11 +48,11 @@ export async function startDatabaseProxy(databaseUrl: string, socketFolder?: str
     const pair = { client, upstream };
     pairs.add(pair);
     let doomed = false;
-    client.on('data', (bytes) => {
+    client.on('data', (bytes: Buffer) => {
       if (losing && bytes.includes(losing.bind)) doomed = true;
       upstream.write(bytes);
     });
-    upstream.on('data', (bytes) => {
+    upstream.on('data', (bytes: Buffer) => {
       if (doomed && losing?.wanted(bytes)) {
         const { lost } = losing;
         losing = undefined;
