@@ -93,11 +93,12 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
 
   const lease = await startLease({
     pool,
+    databaseUrl: options.databaseUrl,
     logger,
     leaseMs: options.leaseMs,
     extendDeadline: (ms) => sandbox.extendDeadline(ms),
-    onLost: () => {
-      for (const run of runs.keys()) run.abandon();
+    onLost: async () => {
+      await Promise.all([...runs.keys()].map((run) => run.abandon()));
     },
   });
   const context: RunContext = {
@@ -163,11 +164,11 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
       logger.warn({ executions: orphans }, 'gave back executions that this server held but did not run');
       await giveBack(pool, lease.serverId, orphans);
     }
-    for (const run of before) if (!held.has(run.execution.executionId)) run.abandon();
+    for (const run of before) if (!held.has(run.execution.executionId)) void run.abandon();
   }
 
   function stopRun(executionId: string): void {
-    for (const run of runs.keys()) if (run.execution.executionId === executionId) run.abandon();
+    for (const run of runs.keys()) if (run.execution.executionId === executionId) void run.abandon();
   }
   function warnOfStop(error: unknown): void {
     logger.warn({ err: error }, 'could not confirm that a run has stopped; its lease will');
@@ -243,7 +244,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
       await housekeeping.stop();
       for (const timer of retryTimers) clearTimeout(timer);
       await scheduler.stop();
-      for (const run of runs.keys()) run.abandon();
+      for (const run of runs.keys()) void run.abandon();
       await Promise.all(runs.values());
       await giveBack(pool, lease.serverId, null);
       await notifications.stop();
