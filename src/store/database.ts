@@ -29,7 +29,11 @@ export function openPool(
     ...(answerMs === undefined ? {} : { connectionTimeoutMillis: answerMs, query_timeout: answerMs }),
   });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  pool.on('error', options.onError);
+  pool.on('error', (error: Error & { client?: unknown }) => {
+    // The whole client hangs on it, and would fill the log.
+    delete error.client;
+    options.onError(error);
+  });
   return pool;
 }
 

@@ -45,6 +45,7 @@ const count = number('seeds');
 
 const folder = mkdtempSync(join(tmpdir(), 'jobcell-faults-'));
 process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 10 }));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(1));
 const logger = pino({ level: 'warn' }, pino.destination(2));
 const postgres = await startEmbeddedPostgres(join(folder, 'database'), logger, { durable: false });
 
