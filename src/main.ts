@@ -26,6 +26,9 @@ export interface RunningServer {
 /** Connections of a server's pool: two for the step path (`StepWriter`), the rest for claims, reads and uploads. */
 const poolConnections = 16;
 
+/** A statement that is not answered in so long is sent again on another connection, ms. */
+const answerMs = 15_000;
+
 /** D30: a stop takes at most this long, ms. */
 const stopMs = 10_000;
 
@@ -58,12 +61,12 @@ export async function startServer(config: Config): Promise<RunningServer> {
       databaseUrl = database.url;
       broken = database.lost;
     }
-    const pool = openPool(databaseUrl, {
-      max: poolConnections,
-      onError: (error) => logger.warn({ err: error }, 'an idle database connection broke; it is replaced'),
-    });
+    const onError = (error: Error) => logger.warn({ err: error }, 'an idle database connection broke; it is replaced');
+    // A migration takes as long as it takes.
+    const migrating = openPool(databaseUrl, { max: 1, onError });
+    await migrate(migrating, logger).finally(() => migrating.end());
+    const pool = openPool(databaseUrl, { max: poolConnections, answerMs, onError });
     stops.push(() => pool.end());
-    await migrate(pool, logger);
 
     const sandbox = createSandbox({
       cells: config.cells,

@@ -5,6 +5,7 @@ import type { HostOperations } from '../globals/host-operations.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 import {
+  type ClaimedExecution,
   claimExecutions,
   confirmStopped,
   finalPrefix,
@@ -92,11 +93,12 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
 
   const lease = await startLease({
     pool,
+    databaseUrl: options.databaseUrl,
     logger,
     leaseMs: options.leaseMs,
     extendDeadline: (ms) => sandbox.extendDeadline(ms),
-    onLost: () => {
-      for (const run of runs.keys()) run.abandon();
+    onLost: async () => {
+      await Promise.all([...runs.keys()].map((run) => run.abandon()));
     },
   });
   const context: RunContext = {
@@ -125,7 +127,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   const scheduler = startScheduler({
     logger,
     room: () => (lease.valid() ? sandbox.free() : 0),
-    claim: (limit) => claimExecutions(pool, lease.serverId, limit),
+    claim,
     reconcile,
     run: (execution) => {
       const run = new Run(context, execution);
@@ -142,6 +144,13 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   });
   sandbox.onFree(scheduler.nudge);
 
+  /** An answer that comes after the lease it was asked under is not acted on (D4): the next takeover frees what it took. */
+  async function claim(limit: number): Promise<ClaimedExecution[]> {
+    const { serverId } = lease;
+    const claimed = await claimExecutions(pool, serverId, limit);
+    return lease.valid() && lease.serverId === serverId ? claimed : [];
+  }
+
   /**
    * E6: what the database says this server holds and what it runs are made the same. They part when the answer to a claim
    * is lost, when a run could not even be failed, or when a cancel's message was missed.
@@ -155,11 +164,11 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
       logger.warn({ executions: orphans }, 'gave back executions that this server held but did not run');
       await giveBack(pool, lease.serverId, orphans);
     }
-    for (const run of before) if (!held.has(run.execution.executionId)) run.abandon();
+    for (const run of before) if (!held.has(run.execution.executionId)) void run.abandon();
   }
 
   function stopRun(executionId: string): void {
-    for (const run of runs.keys()) if (run.execution.executionId === executionId) run.abandon();
+    for (const run of runs.keys()) if (run.execution.executionId === executionId) void run.abandon();
   }
   function warnOfStop(error: unknown): void {
     logger.warn({ err: error }, 'could not confirm that a run has stopped; its lease will');
@@ -235,7 +244,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
       await housekeeping.stop();
       for (const timer of retryTimers) clearTimeout(timer);
       await scheduler.stop();
-      for (const run of runs.keys()) run.abandon();
+      for (const run of runs.keys()) void run.abandon();
       await Promise.all(runs.values());
       await giveBack(pool, lease.serverId, null);
       await notifications.stop();

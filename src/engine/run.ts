@@ -53,10 +53,14 @@ export class Run {
     this.execution = execution;
   }
 
-  /** Ends the run here and now without a write: its claim is lost, or about to be given back. */
-  abandon(): void {
+  /**
+   * Ends the run here and now without a write: its claim is lost, or about to be given back. Resolves when nothing of it
+   * is left in its cell.
+   */
+  async abandon(): Promise<void> {
     this.#abort.abort();
     this.#tree?.stop({ type: 'abandoned' });
+    await this.#tree?.dropped();
   }
 
   /** Runs the execution until it ends, waits, or is to be tried again. @returns whether it is final now. Never rejects. */
@@ -105,6 +109,7 @@ export class Run {
           workspaceId: this.execution.workspaceId,
           signal: this.#abort.signal,
         });
+        this.#abort.signal.throwIfAborted();
         this.#tree = new Tree(this, cell, journal, log);
         const end = await this.#tree.grow();
         this.#abort.signal.throwIfAborted();

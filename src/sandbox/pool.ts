@@ -101,6 +101,8 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
     starting++;
     const cell = openCell(packageRoot, logger, cgroups);
     all.add(cell);
+    // Before it is ready: a server that is stopped now could not tell it later (D4).
+    if (deadlineAt !== undefined) cell.setDeadline(deadlineAt);
     cell.exited.then((exit) => {
       all.delete(cell);
       idle = idle.filter((entry) => entry.cell !== cell);
@@ -110,7 +112,6 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
     });
     try {
       await cell.ready;
-      if (deadlineAt !== undefined) cell.setDeadline(deadlineAt);
       idle.push({ cell, workspaceId: null, since: performance.now() });
     } catch (error) {
       startFailed = true;

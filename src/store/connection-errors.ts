@@ -13,7 +13,7 @@ const networkCodes = new Set([
   'EAI_AGAIN',
 ]);
 const endedMessage =
-  /^(Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect)/;
+  /^(Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|Query read timeout)/;
 
 /**
  * Whether the database could not be reached, or went away under the statement: it may or may not have been carried out.

@@ -12,10 +12,28 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
 const connection = (url: string) => ({ connectionString: url, options: `-c search_path=${schemaName}` });
 
-export function openPool(url: string, options: { max: number; onError: (error: Error) => void }): Pool {
-  const pool = new pg.Pool({ ...connection(url), max: options.max, application_name: 'jobcell' });
+/**
+ * @param options.answerMs a connection, or an answer, that takes longer is given up and its connection dropped: a
+ * network that swallows packets tells nobody, and TCP itself gives up after a quarter of an hour. No limit by default.
+ */
+export function openPool(
+  url: string,
+  options: { max: number; answerMs?: number; onError: (error: Error) => void },
+): Pool {
+  const { max, answerMs } = options;
+  const pool = new pg.Pool({
+    ...connection(url),
+    max,
+    application_name: 'jobcell',
+    keepAlive: true,
+    ...(answerMs === undefined ? {} : { connectionTimeoutMillis: answerMs, query_timeout: answerMs }),
+  });
   // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
-  pool.on('error', options.onError);
+  pool.on('error', (error: Error & { client?: unknown }) => {
+    // The whole client hangs on it, and would fill the log.
+    delete error.client;
+    options.onError(error);
+  });
   return pool;
 }
 

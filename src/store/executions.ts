@@ -129,9 +129,12 @@ interface ClaimedRow {
 }
 
 const claimSql = `
-with c as (
+with s as materialized (
+    -- locked against a takeover of this server; nothing is claimed under a lease that has run out
+    select id from servers where id = $1 and expires_at > jobcell_now() for key share),
+c as (
     select workspace_id, id from executions
-    where (status in ('PENDING', 'PENDING_RESUME') or (status = 'PENDING_RETRY' and retry_after <= jobcell_now()))
+    where exists (select 1 from s) and (status in ('PENDING', 'PENDING_RESUME') or (status = 'PENDING_RETRY' and retry_after <= jobcell_now()))
       and holder is null
     order by id limit $2
     for update skip locked)
@@ -142,7 +145,10 @@ from c where e.workspace_id = c.workspace_id and e.id = c.id
 returning e.workspace_id, e.id, e.fence, e.workflow, e.main_job_function, e.job_functions, e.args, e.invoker, e.attempt,
           e.depth, e.revision, e.replay, e.takeovers, e.seed, e.retry_policy, e.retry_count`;
 
-/** Takes up to `limit` executions that wait to run, oldest first (D20), under this server's lease (D1). */
+/**
+ * Takes up to `limit` executions that wait to run, oldest first (D20), under this server's lease (D1). A claim that was
+ * long on its way, and arrives after the lease, takes nothing.
+ */
 export async function claimExecutions(db: Queryable, serverId: string, limit: number): Promise<ClaimedExecution[]> {
   const { rows } = await db.query<ClaimedRow>({ name: 'claim', text: claimSql, values: [serverId, limit] });
   return rows.map((row) => ({

@@ -153,6 +153,18 @@ export async function recordFinished(db: Queryable, call: FinishedCall): Promise
 }
 
 /**
+ * Whether a call stands recorded as it was sent: its transaction was committed and the answer was lost (D3). Its effect
+ * is there as well (D6), and must not be tried, and refused, again. Call it under the lock of the call's execution.
+ */
+export async function isRecorded(db: Queryable, call: FinishedCall): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `select from journal where workspace_id = $1 and execution_id = $2 and path = $3 and status = $4`,
+    [call.workspaceId, call.executionId, call.path, call.status],
+  );
+  return rowCount === 1;
+}
+
+/**
  * Starts an execution from inside another one, and records the call, in one statement (D6): a crash leaves both or
  * neither. Idempotent by the record's path: a repeated call starts nothing.
  * @returns false when there is no such workflow; nothing is recorded then.

@@ -1,7 +1,7 @@
 import type { Pool, Queryable } from './database.ts';
 import { transaction } from './database.ts';
 import { channel, pendingMessage } from './executions.ts';
-import { type FinishedCall, type JournalRecord, loadJournal, recordFinished } from './journal.ts';
+import { type FinishedCall, isRecorded, type JournalRecord, loadJournal, recordFinished } from './journal.ts';
 
 /** What a resume changes, decided from the journal by the caller. */
 interface ResumePlan {
@@ -52,6 +52,7 @@ export async function resumeFromScript(
       execution.workspaceId,
       [execution.executionId, call.executionId],
     ]);
+    if (await isRecorded(db, call)) return { type: 'resumed' };
     const outcome = await resumeIn(db, execution, plan);
     if (outcome.type === 'resumed') await recordFinished(db, call);
     return outcome;

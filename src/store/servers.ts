@@ -30,7 +30,8 @@ export async function removeServer(db: Queryable, id: string): Promise<void> {
 }
 
 /**
- * Frees what servers hold whose lease has run out: their executions wait in PENDING_RESUME with a new fence, so that
+ * Frees what servers hold whose lease has run out, or which have no lease any more (a claim that committed while the
+ * lease was taken away): their executions wait in PENDING_RESUME with a new fence, so that
  * nothing the old holder still sends is written (D2). Counts takeovers without a new record in between (D24).
  * The lease row goes in the same statement, so that of two servers only one takes over.
  * @returns how many executions were freed.
@@ -41,11 +42,16 @@ export async function takeOverExpired(db: Queryable): Promise<number> {
        delete from servers where id in (
          select id from servers where expires_at < jobcell_now() order by id for update skip locked)
        returning id),
+     seen as materialized (
+       select workspace_id, id, fence from executions
+       where holder is not null
+         and (holder in (select id from dead) or not exists (select 1 from servers where servers.id = holder))),
      held as (
        select e.workspace_id, e.id, (
          select count(*)::int from journal j
          where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.finished_at is not null) as records
-       from executions e join dead on e.holder = dead.id
+       -- by its fence: while its lock was waited for, it may have been freed and claimed by a server unknown here
+       from executions e join seen on e.workspace_id = seen.workspace_id and e.id = seen.id and e.fence = seen.fence
        order by e.workspace_id, e.id for update of e),
      e as (
        update executions e

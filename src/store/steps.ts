@@ -96,7 +96,8 @@ on conflict (workspace_id, execution_id, path) do update
   set status = 'RUNNING', runs = excluded.runs, function_version = excluded.function_version,
       execution_policy_key = excluded.execution_policy_key,
       result = null, error = null, failing_position = null, finished_at = null, started_at = excluded.started_at
-  where j.runs <= excluded.runs and j.status <> 'SUCCESS'
+  -- A start that was sent again, and whose first sending comes late, must not reopen what has ended meanwhile (D3).
+  where j.status <> 'SUCCESS' and (j.runs < excluded.runs or (j.runs = excluded.runs and j.status = 'RUNNING'))
 returning execution_id, path`;
 
 /** Commits the starts; answers the keys (`stepKey`) of those whose claim still stands. */

@@ -3,7 +3,7 @@ import { ClaimLostError } from './claim-lost.ts';
 import { type Pool, type Queryable, transaction } from './database.ts';
 import type { StoredJson } from './execution-reads.ts';
 import { channel, pendingMessage } from './executions.ts';
-import { type FinishedCall, recordFinished } from './journal.ts';
+import { type FinishedCall, isRecorded, recordFinished } from './journal.ts';
 import { insertLogs, logColumns } from './steps.ts';
 
 /** A `wait` that is about to park its execution. */
@@ -137,6 +137,7 @@ export async function resolveWaitFromScript(
       wait.workspaceId,
       [wait.executionId, call.executionId],
     ]);
+    if (await isRecorded(db, call)) return { type: 'waiting', path: call.path, payload: call.args };
     const found = await resolveIn(db, wait, result);
     if (found.type === 'waiting') await recordFinished(db, call);
     return found;

@@ -7,7 +7,8 @@ import { packageVersion } from '../../src/paths.ts';
 import { Client } from '../support/client.ts';
 import { createDatabase } from '../support/database.ts';
 import { endWithThisProcess } from '../support/reaper.ts';
-import { jobcellScript, nodeBinary, startServer } from '../support/server.ts';
+import { startServer } from '../support/server.ts';
+import { jobcellScript, nodeBinary } from '../support/server-process.ts';
 
 const freshFolder = () => mkdtempSync(join(inject('runFolder'), 'cli-'));
 

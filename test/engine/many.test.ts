@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { Client, type Workspace } from '../support/client.ts';
 import { replayModes } from '../support/fixtures.ts';
 import { startServer, type TestServer } from '../support/server.ts';
+import { cellsOf } from '../support/server-process.ts';
 
 let server: TestServer;
 let workspace: Workspace;
@@ -29,9 +30,7 @@ beforeAll(async () => {
   await workspace.putWorkflow('nested-slow', 'a-slow');
 });
 
-/** The server's cells: its child processes. */
-const cells = () =>
-  readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+const cells = () => cellsOf(server.pid);
 
 test('S1: isolated-vm is loaded in the cells and not in the server', async () => {
   await workspace.run('nested', { n: 1 });

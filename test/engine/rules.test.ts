@@ -58,9 +58,10 @@ describe.each(replayModes)('rules, replay %s', (replay) => {
     await workspace.putWorkflow('loses', 'loses-main');
     const id = await workspace.start('loses', {}, { replay });
     await workspace.until(id, (execution) => execution.stack.length === 2);
-    // What a takeover does, by a holder that nobody will revive.
+    // What a takeover does, by a holder that does nothing with it.
     await database.query(
-      `update jobcell.executions set fence = fence + 1, holder = '00000000-0000-7000-8000-000000000000' where id = $1`,
+      `with s as (insert into jobcell.servers (id, expires_at) values (gen_random_uuid(), now() + interval '1 hour') returning id)
+       update jobcell.executions e set fence = fence + 1, holder = s.id from s where e.id = $1`,
       [id],
     );
     await sleep(2_000);

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Client, type Problem, type Workspace } from '../support/client.ts';
 import { startServer, type TestServer } from '../support/server.ts';
+import { cellsOf } from '../support/server-process.ts';
 
 const hog = 'export const main = ({ until }) => { while (Date.now() < until); return "hog"; };';
 const asleep = 'export const main = ({ ms }) => new Promise((r) => setTimeout(() => r("slept"), ms));';
@@ -25,9 +25,7 @@ const list = (workspace: Workspace, query: string) =>
     `${workspace.path}/function-executions${query}`,
   );
 
-/** The server's cells: its child processes. */
-const children = (server: TestServer) =>
-  readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+const children = (server: TestServer) => cellsOf(server.pid);
 
 test('hogs of one workspace on all cells but the reserve do not keep another one waiting (fairness)', async () => {
   // 6 cells: 2 in the reserve, one of which no single workspace gets.

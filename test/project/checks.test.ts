@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { packageRoot } from '../../src/paths.ts';
-import { nodeBinary } from '../support/server.ts';
+import { nodeBinary } from '../support/server-process.ts';
 
 /** What `npm run verify` runs before the tests: here too, since CI runs the tests alone. */
 const checks: [what: string, script: string, args: string[]][] = [

@@ -1,11 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, inject } from 'vitest';
-import { packageRoot } from '../../src/paths.ts';
 import { createDatabase } from './database.ts';
-import { endWithThisProcess } from './reaper.ts';
+import { launch } from './server-process.ts';
 
 export interface ServerOptions {
   /** Connection string; a new database by default. */
@@ -32,10 +30,6 @@ export interface TestServer {
   restart(): Promise<void>;
 }
 
-export const nodeBinary = join(packageRoot, 'node_modules', '.bin', 'node');
-export const jobcellScript = join(packageRoot, 'dist', 'jobcell.js');
-
-const startSeconds = 45;
 /** D30 promises 10; a busy machine gets more. */
 const stopSeconds = 25;
 
@@ -94,44 +88,4 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     rmSync(dataDir, { recursive: true, force: true });
   });
   return server;
-}
-
-interface RunningServer {
-  url: string;
-  child: ChildProcess;
-  end: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
-  logs(): string;
-  output(): string;
-}
-
-async function launch(env: Record<string, string | undefined>): Promise<RunningServer> {
-  const child = spawn(nodeBinary, [jobcellScript, 'serve'], { env, stdio: ['ignore', 'pipe', 'pipe'] });
-  endWithThisProcess(child);
-  let output = '';
-  let logs = '';
-  const end = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((resolve) => {
-    child.once('close', (code, signal) => resolve({ code, signal }));
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    logs += text;
-  });
-  const url = await new Promise<string>((resolve, reject) => {
-    const fail = (what: string) => reject(new Error(`The server ${what}. It wrote:\n${output}${logs}`));
-    const timer = setTimeout(() => {
-      child.kill('SIGKILL');
-      fail(`was not ready within ${startSeconds} s`);
-    }, startSeconds * 1_000);
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      output += text;
-      const ready = /^jobcell listening on (http:\/\/\S+)$/m.exec(output);
-      if (ready === null) return;
-      clearTimeout(timer);
-      resolve(ready[1]!);
-    });
-    void end.then(({ code, signal }) => {
-      clearTimeout(timer);
-      fail(`ended with ${signal ?? `exit code ${code}`}`);
-    });
-  });
-  return { url, child, end, logs: () => logs, output: () => output };
 }

@@ -1,0 +1,167 @@
+import type { Note } from './counter.ts';
+import type { ClaimRow, ExecutionRow, JournalRow, LogRow } from './evidence.ts';
+import type { Fault } from './faults.ts';
+import { resultOf, type Size } from './workload.ts';
+
+export interface Evidence {
+  /** Id of each execution, by its number in the workload. */
+  ids: string[];
+  size: Size;
+  leaseMs: number;
+  notes: Note[];
+  faults: Fault[];
+  executions: ExecutionRow[];
+  journal: JournalRow[];
+  logs: LogRow[];
+  claims: ClaimRow[];
+}
+
+export interface Findings {
+  violations: string[];
+  /** Bodies that began after the first one of their step. */
+  bodiesAgain: number;
+  /** Claims after the first one of their execution. */
+  claimsAgain: number;
+  /** The longest time without a new fault in which an execution that had begun was not heard of, ms. */
+  longestSilenceMs: number;
+}
+
+/** What a busy machine may add to a lease before an execution counts as blocked, ms. */
+const slackMs = 20_000;
+/** Requests of two bodies may overtake each other by this much on their way, ms. */
+const wayMs = 1_000;
+
+/** Holds what the counter server and the database saw against what docs/durability.md promises. */
+export function check(evidence: Evidence): Findings {
+  const { ids } = evidence;
+  const violations: string[] = [];
+  const executions = new Map(evidence.executions.map((execution) => [execution.id, execution]));
+  const notes = Map.groupBy(evidence.notes, (note) => note.execution);
+  const journal = Map.groupBy(evidence.journal, (record) => record.execution);
+  const logs = Map.groupBy(evidence.logs, (line) => line.execution);
+  const claims = Map.groupBy(evidence.claims, (claim) => claim.execution);
+  const started = Map.groupBy(evidence.executions, (execution) => execution.parent);
+  let bodiesAgain = 0;
+  let longestSilenceMs = 0;
+
+  for (const [number, id] of ids.entries()) {
+    const found = (what: string) => violations.push(`execution ${number} (${id}): ${what}`);
+    const execution = executions.get(id)!;
+    const records = journal.get(id) ?? [];
+    checkEnd(execution, number, evidence.size, started.get(id) ?? [], found);
+    checkLogs(logs.get(id) ?? [], records, evidence.size, found);
+    const own = notes.get(number) ?? [];
+    const claimed = (claims.get(id) ?? []).map((claim) => claim.at.getTime());
+    for (const [step, ofStep] of Map.groupBy(own, (note) => note.step)) {
+      const record = records.find(({ kind, args }) => kind === 'job' && JSON.parse(args).step === step);
+      bodiesAgain += checkBodies(ofStep, record, { step, claimed, faults: evidence.faults }, found);
+    }
+    const silence = longestSilence(own, execution, evidence.faults);
+    longestSilenceMs = Math.max(longestSilenceMs, silence);
+    if (silence > evidence.leaseMs + slackMs) found(`it was blocked for ${silence} ms`);
+  }
+  const claimsAgain = ids.reduce((sum, id) => sum + Math.max(0, (claims.get(id)?.length ?? 0) - 1), 0);
+  return { violations, bodiesAgain, claimsAgain, longestSilenceMs };
+}
+
+type Found = (what: string) => void;
+
+/** It has succeeded with the right result, and has started one other execution, the one it names (D6). */
+function checkEnd(execution: ExecutionRow, number: number, size: Size, started: ExecutionRow[], found: Found): void {
+  if (execution.status !== 'SUCCESS') return void found(`it ended as ${execution.status}: ${execution.error}`);
+  const result = JSON.parse(execution.result!) as { sum: number; started: string };
+  const sum = resultOf(number, size.steps);
+  if (result.sum !== sum) found(`its sum is ${result.sum} instead of ${sum}`);
+  if (started.length !== 1) found(`it started ${started.length} executions instead of one`);
+  else if (started[0]!.id !== result.started) found(`it started ${started[0]!.id} and was told ${result.started}`);
+  else if (started[0]!.status !== 'SUCCESS') found(`the execution it started ended as ${started[0]!.status}`);
+}
+
+interface Body {
+  first: number;
+  last: number;
+  firstReceived: number;
+  lastReceived: number;
+}
+
+/**
+ * The bodies of one step: one at a time, none after the step's end was committed, and under one claim no more than one,
+ * and one more for each fault that can end a cell under a claim that stands.
+ * @returns how many bodies began again.
+ */
+function checkBodies(
+  notes: Note[],
+  record: JournalRow | undefined,
+  { step, claimed, faults }: { step: number; claimed: number[]; faults: Fault[] },
+  found: Found,
+): number {
+  const bodies = [...Map.groupBy(notes, (note) => note.body).values()]
+    .map((of): Body => {
+      const times = of.map((note) => note.at);
+      const received = of.map((note) => note.received);
+      return {
+        first: Math.min(...times),
+        last: Math.max(...times),
+        firstReceived: Math.min(...received),
+        lastReceived: Math.max(...received),
+      };
+    })
+    .sort((a, b) => a.first - b.first);
+  for (const [index, body] of bodies.entries()) {
+    const next = bodies[index + 1];
+    if (next && body.last > next.first) {
+      found(`two bodies of step ${step} ran at the same time, for ${body.last - next.first} ms`);
+    }
+    if (next && body.lastReceived > next.firstReceived + wayMs) {
+      found(
+        `a body of step ${step} was heard of ${body.lastReceived - next.firstReceived} ms after the next one began`,
+      );
+    }
+  }
+  if (record?.status !== 'SUCCESS') found(`step ${step} is ${record?.status ?? 'not recorded'}`);
+  const committed = record?.finishedAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  const late = bodies.filter((body) => body.first > committed).length;
+  if (late > 0) found(`${late} bodies of step ${step} began after its end was committed`);
+  if (record && bodies.length > record.runs)
+    found(`step ${step} ran ${bodies.length} times and records ${record.runs}`);
+  for (const [index, from] of claimed.entries()) {
+    const until = claimed[index + 1] ?? Number.POSITIVE_INFINITY;
+    const begun = bodies.filter((body) => body.first >= from && body.first < until);
+    if (begun.length < 2) continue;
+    const endsCells = (fault: Fault) => fault.kind === 'cell' || fault.kind === 'away' || fault.kind === 'stall';
+    const hits = faults.filter((fault) => endsCells(fault) && fault.at >= from && fault.at <= begun.at(-1)!.first);
+    if (begun.length > 1 + hits.length)
+      found(`step ${step} ran ${begun.length} times under one claim with ${hits.length} faults`);
+  }
+  return bodies.length - 1;
+}
+
+/** D14: no line twice from one run, none again from a replay, and none lost. */
+function checkLogs(lines: LogRow[], records: JournalRow[], { steps }: Size, found: Found): void {
+  const seen = new Set<string>();
+  for (const { path, run, message } of lines) {
+    const line = `${path} run ${run}: ${message}`;
+    if (seen.has(line)) found(`its log has a line twice: ${line}`);
+    seen.add(line);
+  }
+  for (let step = 0; step < steps; step++) {
+    const record = records.find(({ kind, args }) => kind === 'job' && JSON.parse(args).step === step);
+    const before = lines.filter((line) => line.message === `before ${step}`);
+    if (before.length === 0) found(`the line before step ${step} is lost`);
+    const repeated = before.filter((line) => record !== undefined && line.run > record.recordedRun);
+    if (repeated.length > 0) found(`the line before step ${step} was written again by a replay`);
+    if (!lines.some((line) => line.message === `inside ${step}`)) found(`the line inside step ${step} is lost`);
+  }
+}
+
+/** The longest stretch without a fault in which nothing was heard of an execution that had begun and not ended, ms. */
+function longestSilence(notes: Note[], { finishedAt }: ExecutionRow, faults: Fault[]): number {
+  const heard = notes.map((note) => note.received);
+  if (heard.length === 0) return 0;
+  const begun = Math.min(...heard);
+  const ended = finishedAt?.getTime() ?? Date.now();
+  const moments = [...heard, ended, ...faults.map((fault) => fault.at)]
+    .filter((moment) => moment >= begun && moment <= ended)
+    .sort((a, b) => a - b);
+  return moments.reduce((longest, moment, index) => Math.max(longest, moment - (moments[index - 1] ?? moment)), 0);
+}
