@@ -9,7 +9,7 @@ import { join } from 'node:path';
  * - `stalled`: nothing passes in either direction, and nobody is told: a network that swallows packets. What was sent
  *   meanwhile arrives when it is opened again.
  */
-export type ProxyMode = 'open' | 'away' | 'stalled';
+type ProxyMode = 'open' | 'away' | 'stalled';
 
 export interface DatabaseProxy {
   /** Connection string through the proxy. */
