@@ -153,25 +153,32 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
 
   /**
    * E6: what the database says this server holds and what it runs are made the same. They part when the answer to a claim
-   * is lost, when a run could not even be failed, or when a cancel's message was missed.
+   * is lost, when a run could not even be failed, when a cancel's message was missed, or when its confirmation was (D29).
    */
   async function reconcile(): Promise<void> {
     const before = [...runs.keys()];
-    const held = new Set(await heldBy(pool, lease.serverId));
+    const held = new Map((await heldBy(pool, lease.serverId)).map((holding) => [holding.id, holding]));
     const running = new Set([...runs.keys()].map((run) => run.execution.executionId));
-    const orphans = [...held].filter((id) => !running.has(id));
+    const orphans = [...held.keys()].filter((id) => !running.has(id));
     if (orphans.length > 0) {
       logger.warn({ executions: orphans }, 'gave back executions that this server held but did not run');
       await giveBack(pool, lease.serverId, orphans);
     }
-    for (const run of before) if (!held.has(run.execution.executionId)) void run.abandon();
+    for (const run of before) {
+      const holding = held.get(run.execution.executionId);
+      if (!holding?.running || holding.fence !== run.execution.fence) void run.abandon();
+    }
   }
 
-  function stopRun(executionId: string): void {
-    for (const run of runs.keys()) if (run.execution.executionId === executionId) void run.abandon();
+  /** Ends the run of a canceled execution; a later run of it has a later fence, and is not meant. */
+  function stopRun(message: string): void {
+    const [executionId, fence] = message.split(':');
+    for (const run of runs.keys()) {
+      if (run.execution.executionId === executionId && run.execution.fence < Number(fence)) void run.abandon();
+    }
   }
   function warnOfStop(error: unknown): void {
-    logger.warn({ err: error }, 'could not confirm that a run has stopped; its lease will');
+    logger.warn({ err: error }, 'could not confirm that a run has stopped; the next reconciliation does');
   }
 
   const notifications = await listen(options.databaseUrl, logger, {

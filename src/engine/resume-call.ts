@@ -32,6 +32,7 @@ export const resumeOther: CarryOut = async (tree, body, call) => {
   const outcome = await untilConnected(() =>
     resumeFromScript(context.pool, { workspaceId, executionId, code: 'latest' }, planResume(undefined), finished),
   );
+  if (outcome.type !== 'resumed') tree.log.putBack(finished.logs);
   if (outcome.type === 'not-found') return refuse(`there is no execution ${executionId} in this workspace.`);
   if (outcome.type === 'refused') {
     return refuse(

@@ -44,6 +44,11 @@ export class RunLog {
     return lines;
   }
 
+  /** Takes lines back that the record they were handed to did not commit. */
+  putBack(lines: LogRow[]): void {
+    this.#held.unshift(...lines);
+  }
+
   /** Resolves when nothing is being written any more; what is still held is dropped. */
   async close(): Promise<void> {
     this.take();

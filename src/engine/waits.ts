@@ -53,7 +53,10 @@ export const commitResolve: CarryOut = async (tree, body, call, options) => {
   const result = typeof options.result === 'string' ? options.result : 'null';
   const { pool } = tree.run.context;
   const found = await untilConnected(() => resolveWaitFromScript(pool, target, result, finished));
-  if (found.type !== 'waiting') return refuseResolve(tree, body, call, target.executionId, found);
+  if (found.type !== 'waiting') {
+    tree.log.putBack(finished.logs);
+    return refuseResolve(tree, body, call, target.executionId, found);
+  }
   tree.journal.put(record);
   return record;
 };

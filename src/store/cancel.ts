@@ -17,12 +17,12 @@ export async function cancelExecution(db: Queryable, workspaceId: string, execut
        from old
        where e.workspace_id = old.workspace_id and e.id = old.id
          and old.status not in ('SUCCESS', 'FAILED', 'CANCELED')
-       returning e.workspace_id, e.id),
+       returning e.workspace_id, e.id, e.fence),
      j as (
        update journal j set status = 'CANCELED' from e
        where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status in ('RUNNING', 'SUSPEND', 'WAITING'))
      select old.status, e.id is not null as canceled,
-            case when e.id is not null then pg_notify('${channel}', '${stopPrefix}' || e.id) end,
+            case when e.id is not null then pg_notify('${channel}', '${stopPrefix}' || e.id || ':' || e.fence) end,
             case when e.id is not null then pg_notify('${channel}', '${finalPrefix}' || e.id) end
      from old left join e on true`,
     [workspaceId, executionId],

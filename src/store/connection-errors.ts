@@ -39,8 +39,13 @@ export async function untilConnected<T>(operation: () => Promise<T>, signal?: Ab
     try {
       return await operation();
     } catch (error) {
-      if (!isConnectionError(error)) throw error;
+      if (!isConnectionError(error) && !isVictim(error)) throw error;
       await new Promise((resolve) => setTimeout(resolve, reconnectDelayMs));
     }
   }
+}
+
+/** PostgreSQL chose this transaction to end a deadlock or a conflict: nothing of it happened. */
+function isVictim(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === '40P01' || error.code === '40001');
 }

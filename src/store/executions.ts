@@ -10,7 +10,7 @@ export const channel = 'jobcell';
 export const pendingMessage = 'pending';
 /** Payload prefix: the execution whose id follows has reached a final status. */
 export const finalPrefix = 'final:';
-/** Payload prefix: the execution whose id follows is canceled; its holder ends the run and confirms it (D29). */
+/** Payload prefix: the execution whose id and new fence follow, `id:fence`, is canceled; its holder ends the run and confirms it (D29). */
 export const stopPrefix = 'stop:';
 
 /** What an execution is started with; `args` and `invoker` are JSON texts. */
@@ -273,7 +273,7 @@ export async function confirmStopped(db: Queryable, execution: Claim, serverId: 
   await db.query(
     `with e as (
        update executions set holder = null
-       where workspace_id = $1 and id = $2 and fence > $3 and holder = $4 and status <> 'RUNNING' returning status)
+       where workspace_id = $1 and id = $2 and fence = $3 + 1 and holder = $4 and status <> 'RUNNING' returning status)
      select pg_notify('${channel}', '${pendingMessage}') from e where status = 'PENDING_RESUME'`,
     [execution.workspaceId, execution.executionId, execution.fence, serverId],
   );

@@ -1,14 +1,21 @@
 import type { Queryable } from './database.ts';
 import { channel, pendingMessage } from './executions.ts';
 
-/** Executions that the database says a server runs. */
-export async function heldBy(db: Queryable, serverId: string): Promise<string[]> {
-  const { rows } = await db.query<{ id: string }>({
+/** An execution that names a server as its holder: it runs there, or has yet to be confirmed as stopped (D29). */
+export interface Holding {
+  id: string;
+  fence: number;
+  running: boolean;
+}
+
+/** What the database says a server holds. */
+export async function heldBy(db: Queryable, serverId: string): Promise<Holding[]> {
+  const { rows } = await db.query<Holding>({
     name: 'held-by',
-    text: `select id from executions where holder = $1 and status = 'RUNNING'`,
+    text: `select id, fence, status = 'RUNNING' as running from executions where holder = $1`,
     values: [serverId],
   });
-  return rows.map((row) => row.id);
+  return rows;
 }
 
 /**

@@ -183,7 +183,7 @@ l as (${insertLogs(17)}),
 w as (
     select ws.id as workspace_id, ws.revision, wf.name, wf.main_job_function, wf.job_functions, wf.retry_policy
     from workspaces ws join workflows wf on wf.workspace_id = ws.id, e
-    where ws.id = $1 and wf.name = $9),
+    where ws.id = $1 and not ws.deleting and wf.name = $9),
 j as (
     insert into journal (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status, result,
                          error, execution_policy_key, recorded_run, clock, started_at, finished_at)

@@ -86,7 +86,10 @@ export async function removeUnreachableVersions(db: Queryable): Promise<number> 
        select s.workspace_id, s.type, s.name, s.version from spans s
        where s.until is null or exists (
          select 1 from executions e
-         where e.workspace_id = s.workspace_id and e.revision >= s.revision and e.revision < s.until)),
+         where e.workspace_id = s.workspace_id
+           and ((e.revision >= s.revision and e.revision < s.until)
+                -- a name that came after its revision: the run may have recorded any version since then (E7)
+                or (e.status <> 'SUCCESS' and e.revision < s.revision)))),
      pinned as (
        select p.workspace_id, 'JOB' as type, j.key as name, j.value::int as version
        from (select workspace_id, job_functions from workflows where job_functions <> '{}'
@@ -103,16 +106,27 @@ export async function removeUnreachableVersions(db: Queryable): Promise<number> 
   return rowCount ?? 0;
 }
 
-/** D31: takes no new work from here on, and cancels all that is unfinished. */
+/**
+ * D31: takes no new work from here on; `removeDeletedWorkspaces` does the rest. A statement of its own, without the row
+ * lock of a delete, so that it waits for no run and no run for it.
+ */
 export async function startDeletingWorkspace(db: Queryable, workspaceId: string): Promise<void> {
   await db.query('update workspaces set deleting = true, updated_at = jobcell_now() where id = $1', [workspaceId]);
+}
+
+/** Cancels what is unfinished in workspaces that are being deleted, also what was started at the last moment. */
+async function cancelInDeletedWorkspaces(db: Queryable): Promise<void> {
   await db.query(
-    `with e as (
-       update executions set status = 'CANCELED', fence = fence + 1, finished_at = jobcell_now(), retry_after = null
-       where workspace_id = $1 and status not in ('SUCCESS', 'FAILED', 'CANCELED')
-       returning id)
-     select pg_notify('${channel}', '${stopPrefix}' || id) from e`,
-    [workspaceId],
+    `with due as (
+       select e.workspace_id, e.id from executions e join workspaces w on w.id = e.workspace_id
+       where w.deleting and e.status not in ('SUCCESS', 'FAILED', 'CANCELED')
+       order by e.workspace_id, e.id for update of e),
+     c as (
+       update executions e
+       set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null
+       from due where e.workspace_id = due.workspace_id and e.id = due.id
+       returning e.id, e.fence)
+     select pg_notify('${channel}', '${stopPrefix}' || id || ':' || fence) from c`,
   );
 }
 
@@ -125,6 +139,7 @@ export async function removeDeletedWorkspaces(
   db: Queryable,
   limit: number,
 ): Promise<{ removed: number; left: boolean }> {
+  await cancelInDeletedWorkspaces(db);
   const executions = await db.query(
     `with gone as (
        select e.workspace_id, e.id from executions e join workspaces w on w.id = e.workspace_id

@@ -32,10 +32,13 @@ export async function putWorkspace(
   const { rows } = await db.query<Workspace>(
     `insert into workspaces as w (id, name, retention_days) values ($1, $2, coalesce($3::int, $4::int))
      on conflict (name) do update set updated_at = jobcell_now(), retention_days = coalesce($3::int, w.retention_days)
+       where not w.deleting
      returning ${workspaceColumns}`,
     [uuidv7(), name, settings.retentionDays ?? null, limits.retentionDays],
   );
-  return rows[0]!;
+  const [workspace] = rows;
+  if (workspace) return workspace;
+  throw new JobcellError('CONFLICT', `Workspace \`${name}\` is being deleted; create it again once it is gone.`);
 }
 
 export async function getWorkspace(db: Queryable, name: string): Promise<Workspace | null> {
@@ -63,6 +66,10 @@ export async function deleteWorkspace(
   workspace: Pick<Workspace, 'id' | 'name'>,
   force: boolean,
 ): Promise<boolean> {
+  if (force) {
+    await startDeletingWorkspace(pool, workspace.id);
+    return false;
+  }
   return transaction(pool, async (db) => {
     // The row lock keeps new executions out (their foreign key asks for it) between the count and the delete.
     await db.query('select from workspaces where id = $1 for update', [workspace.id]);
@@ -71,10 +78,6 @@ export async function deleteWorkspace(
       [workspace.id, unfinishedStatuses],
     );
     const { count } = rows[0]!;
-    if (force) {
-      await startDeletingWorkspace(db, workspace.id);
-      return false;
-    }
     if (count > 0) {
       throw new JobcellError(
         'CONFLICT',
