@@ -1,10 +1,12 @@
 import { limits } from '../src/limits.ts';
-import { answerError, answerUndefined, type Outward } from '../src/sandbox/boundary.ts';
+import { answerError, answerFatal, answerUndefined, type Failure, type Outward } from '../src/sandbox/boundary.ts';
 import type { ScriptError } from '../src/sandbox/protocol.ts';
 import { codedError, errorFromHost } from './errors.ts';
 import {
+  IntrinsicError,
   IntrinsicMap,
   IntrinsicPromise,
+  indexOf,
   isRangeError,
   mapDelete,
   mapGet,
@@ -12,8 +14,11 @@ import {
   parseJson,
   sleep,
   slice,
+  stringifyJson,
 } from './intrinsics.ts';
 import { callbacksUnderWay, inResolveCallback } from './resolve-callback.ts';
+import { stackHere, stackOf } from './stack.ts';
+import { storable } from './text.ts';
 
 /** The cell's one function, as isolated-vm hands it in. It never leaves this module (rule S3). */
 export interface HostReference {
@@ -26,6 +31,8 @@ interface Pending {
   resolve: (value: unknown) => void;
   reject: (reason: unknown) => void;
   position: number | null;
+  /** Made at a recorded call: its stack is only written if it is needed. */
+  at: Error | undefined;
 }
 
 let host: HostReference;
@@ -134,8 +141,9 @@ export function sendCall(call: Call, place: Place, failure?: string): Promise<un
   const { position, clock } = place;
   const id = nextId++;
   try {
+    const at = position === null ? undefined : new IntrinsicError();
     const promise = new IntrinsicPromise((resolve, reject) => {
-      mapSet(pending, id, { resolve, reject, position } satisfies Pending);
+      mapSet(pending, id, { resolve, reject, position, at } satisfies Pending);
     });
     send(['call', id, call.op, call.args, call.payload, position, clock, failure]);
     place.taken = true;
@@ -160,7 +168,7 @@ export function answer(id: number, text: string): void {
   outstanding--;
   let value: unknown;
   try {
-    value = settle(text, waiting.position);
+    value = settle(text, waiting.position, waiting.at);
   } catch (error) {
     waiting.reject(error);
     return;
@@ -168,12 +176,33 @@ export function answer(id: number, text: string): void {
   waiting.resolve(value);
 }
 
-function settle(text: string, position: number | null): unknown {
+function settle(text: string, position: number | null, at?: Error): unknown {
   const kind = text[0];
   if (kind === answerUndefined) return undefined;
   const value = parseJson(slice(text, 1)) as unknown;
+  if (kind === answerFatal) return endHere(value as ScriptError, at);
   if (kind === answerError) throw errorFromHost(value as ScriptError, position);
   return value;
+}
+
+/** Frames of the stack that an end at a call shows. */
+const shownFrames = 50;
+
+/**
+ * Ends the body at a call: with the stack of the call, and without any `catch` or `finally` of the script.
+ * @param at made at the call, where that is not the code that runs now.
+ */
+function endHere({ name, message, code }: ScriptError, at: Error | undefined): never {
+  let stack = '';
+  try {
+    const written = at === undefined ? stackHere(shownFrames) : stackOf(at);
+    const first = indexOf(written, '\n    at ');
+    if (first !== -1) stack = storable(`${name}: ${message}${slice(written, first)}`, limits.errorStackBytes);
+  } catch {
+    // No room on the stack, or an `Error` that the script has frozen: then there is none.
+  }
+  const failure = { __proto__: null, name, message, stack, mapped: false, position: null, threw: false, code };
+  return sendLast(['failed', stringifyJson(failure as Failure)]);
 }
 
 /** Hands a message to the cell and waits until it has it, so that no script can fill the cell's queue. */

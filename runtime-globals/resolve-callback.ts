@@ -1,11 +1,5 @@
-import {
-  defineProperty,
-  getOwnPropertyDescriptor,
-  hidden,
-  IntrinsicError,
-  indexOf,
-  tryDefineProperty,
-} from './intrinsics.ts';
+import { indexOf } from './intrinsics.ts';
+import { stackHere } from './stack.ts';
 
 /** Callbacks that have been called and have not settled yet. */
 let underWay = 0;
@@ -43,7 +37,7 @@ function callNow(callback: Callback, payload: unknown): unknown {
  */
 export function inResolveCallback(): boolean {
   if (underWay === 0) return false;
-  return onStack || indexOf(asyncStack(), callbackMark) !== -1;
+  return onStack || indexOf(stackHere(200), callbackMark) !== -1;
 }
 
 /**
@@ -54,30 +48,8 @@ export function inResolveCallback(): boolean {
 export function outsideOfReplay(): boolean {
   if (underWay === 0) return false;
   if (onStack) return true;
-  const stack = asyncStack();
+  const stack = stackHere(200);
   return indexOf(stack, callbackMark) !== -1 || indexOf(stack, 'jobcellMain (jobcell:') === -1;
 }
 
 const callbackMark = 'jobcellResolveCallback (jobcell:';
-
-/** The stack as V8 writes it, deep enough, whatever the script has made of `Error.prepareStackTrace`. */
-function asyncStack(): string {
-  const limit = replaceProperty('stackTraceLimit', 200);
-  const prepare = replaceProperty('prepareStackTrace', undefined);
-  try {
-    return `${new IntrinsicError().stack}`;
-  } finally {
-    limit();
-    prepare();
-  }
-}
-
-/** @returns what puts the old value back. An `Error` that the script froze keeps its own. */
-function replaceProperty(name: string, value: unknown): () => void {
-  const old = getOwnPropertyDescriptor(IntrinsicError, name);
-  if (!tryDefineProperty(IntrinsicError, name, hidden(value))) return () => {};
-  return () => {
-    if (old === undefined) delete (IntrinsicError as unknown as Record<string, unknown>)[name];
-    else defineProperty(IntrinsicError, name, old);
-  };
-}

@@ -36,8 +36,7 @@ export async function handleCall(tree: Tree, body: Body, call: HostCall): Promis
     const values = await tree.journal.values(recorded);
     const before = { ...recorded, args: values.args };
     if (!matches(before, made)) {
-      tree.failExecution(mismatch(body, mismatchMessage(body.path, call.position, before, made)));
-      return null;
+      return tree.endAtCall(body, mismatch(body, mismatchMessage(body.path, call.position, before, made)));
     }
     if (recorded.status === 'SUCCESS' || recorded.status === 'FAILED') return answer(values);
   }

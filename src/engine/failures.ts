@@ -46,6 +46,13 @@ export function bodyFailure(
 export const mismatch = (body: Body, message: string): Failure =>
   engineFailure('ARGUMENT_MISMATCH', message, 'USER_RUNTIME', body.stackedName);
 
+/** The mismatch with the line of the script that made the call, where the stack of the call could be had. */
+export function atItsCall(failure: Failure, stack: string): Failure {
+  const frame = /^\s+at (.+)$/m.exec(stack)?.[1];
+  if (frame === undefined) return failure;
+  return { ...failure, message: `${failure.message} The call is made at ${frame}.`, stack };
+}
+
 export function unknownJobFailure(body: Body): Failure {
   const call = body.parent ? 'execJobFunction failed: ' : '';
   const message =

@@ -7,7 +7,7 @@ import { type JournalRecord, type RecordValues, recordFinished } from '../store/
 import { type Body, childPath } from './body.ts';
 import { handleCall } from './calls.ts';
 import { bodyReplay } from './chance.ts';
-import { bodyFailure, type Failure, mismatch, stackLimitFailure, unknownJobFailure } from './failures.ts';
+import { atItsCall, bodyFailure, type Failure, mismatch, stackLimitFailure, unknownJobFailure } from './failures.ts';
 import { HostCalls } from './host-calls.ts';
 import { type Journal, valueBytes } from './journal.ts';
 import { leftOverMessage, type MadeCall } from './replay.ts';
@@ -42,6 +42,8 @@ export class Tree {
   readonly hostCalls: HostCalls;
   readonly #cell: CellLease;
   #end: Stop | undefined;
+  /** The body that is being ended at a call, and why. */
+  #endingAt: { body: Body; failure: Failure } | undefined;
   #dropped: Promise<void> | undefined;
   #deepest: Body;
 
@@ -88,7 +90,17 @@ export class Tree {
     return this.#end !== undefined;
   }
 
-  /** Fails the execution at once, whatever its bodies would do: a replay that does not match (D8), a limit of the engine. */
+  /**
+   * Fails the execution at a call that does not match (D8), once the body has ended there and told its stack.
+   * @returns the answer that ends it, without a word to the script.
+   */
+  endAtCall(body: Body, failure: Failure): HostAnswer {
+    this.#endingAt ??= { body, failure };
+    const { name, message, code } = this.#endingAt.failure;
+    return { fatal: { name, message, stack: '', code } };
+  }
+
+  /** Fails the execution at once, whatever its bodies would do: calls left out (D7), a limit of the engine. */
   failExecution(failure: Failure): void {
     this.stop({ type: 'finished', status: 'FAILED', result: null, failure, main: null });
   }
@@ -204,6 +216,13 @@ export class Tree {
       this.stop({ type: 'cell-gone', lost: end.lost, deepest: this.#deepest });
       return null;
     }
+    if (this.#endingAt?.body === body) {
+      const { failure } = this.#endingAt;
+      // It may have ended otherwise: had returned already, or met a limit on the way.
+      const told = end.type === 'failed' && end.error.code === failure.code;
+      this.failExecution(told ? atItsCall(failure, end.error.stack) : failure);
+      return null;
+    }
     if (!this.#replaying(body)) this.log.add(body.path, body.ran!.run, end.logs);
     body.ran!.usage = end.usage;
     if (end.type === 'returned') {
@@ -241,7 +260,10 @@ export class Tree {
    */
   #onCall(body: Body, call: HostCall): Promise<HostAnswer> {
     const admitted = body.pending.then(() => this.#admit(body, call));
-    const answer = admitted.then(async (ok) => (ok && (await handleCall(this, body, call))) || never);
+    const answer = admitted.then(async (ok) => {
+      if (this.#endingAt?.body === body) return this.endAtCall(body, this.#endingAt.failure);
+      return (ok && (await handleCall(this, body, call))) || never;
+    });
     const safe = answer.catch((error: unknown): HostAnswer => {
       this.stop({ type: 'broken', cause: error });
       return never;

@@ -88,3 +88,5 @@ export type IsolateCode = (typeof isolateCodes)[number];
 export const answerValue = 'v';
 export const answerUndefined = 'u';
 export const answerError = 'e';
+/** A ScriptError that ends the body at the call, and that no code of the script sees. */
+export const answerFatal = 'f';

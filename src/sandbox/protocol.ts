@@ -31,8 +31,12 @@ export interface ScriptError {
   code?: string;
 }
 
-/** The answer to a host call. `value` is JSON text, or undefined for JavaScript's undefined. */
-export type HostAnswer = { value: string | undefined } | { error: ScriptError };
+/**
+ * The answer to a host call. `value` is JSON text, or undefined for JavaScript's undefined; `error` is thrown to the
+ * script. `fatal` never returns to it: the body ends failed with that error and the stack of the call, and no `catch` or
+ * `finally` of it runs.
+ */
+export type HostAnswer = { value: string | undefined } | { error: ScriptError } | { fatal: ScriptError };
 
 /**
  * A call a script made to the host.

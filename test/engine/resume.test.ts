@@ -1,3 +1,4 @@
+import { transform } from 'esbuild';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Client, type Execution, type Workspace } from '../support/client.ts';
 import { replayModes } from '../support/fixtures.ts';
@@ -141,6 +142,58 @@ describe.each(replayModes)('resume, replay %s', (replay) => {
     const mended = await workspace.resume(failed.id, { from });
     expect(mended).toMatchObject({ status: 'SUCCESS', result: { price: 2 } });
   });
+
+  test.each([
+    ['a blocking call', `tailor.workflow.execJobFunction('echo', { price: PRICE })`],
+    ['one in the background', `await tailor.workflow.startWorkflow('nowhere', { price: PRICE }).catch(() => {})`],
+  ])(
+    'D8: a mismatch at %s names its line in the original source, and nothing of the script sees it',
+    async (what, call) => {
+      const prefix = `line-${what.replaceAll(' ', '-')}-${replay}`;
+      const source = `type Args = { n: number };
+
+// A comment that a bundler drops.
+async function order(args: Args) {
+  try {
+    ${call};
+  } catch { console.log('caught'); } finally { console.log('finally'); }
+  tailor.workflow.execJobFunction('fails', { n: args.n });
+}
+
+export const main = async (args: Args) => { await order(args); };
+`;
+      const bundle = async (price: number) => {
+        const options = {
+          loader: 'ts',
+          minify: true,
+          format: 'esm',
+          sourcemap: 'inline',
+          sourcefile: 'src/order.ts',
+        } as const;
+        return (await transform(source.replace('PRICE', String(price)), options)).code;
+      };
+      const workflow = await define({ [`${prefix}-main`]: await bundle(1) });
+      const failed = await workspace.run(workflow, { n: 1 }, { replay });
+      expect(failed).toMatchObject({ status: 'FAILED', error: { message: 'fails 1' } });
+      const logs = () => workspace.client.expect<object>('GET', `${workspace.path}/executions/${failed.id}/logs`);
+      const before = await logs();
+      await workspace.uploadJobFunction(`${prefix}-main`, await bundle(2));
+      const { error, jobExecutions } = await workspace.resume(failed.id);
+      expect(error).toMatchObject({ code: 'ARGUMENT_MISMATCH', at: workflow, kind: 'USER_RUNTIME' });
+      expect(error!.message).toMatch(
+        /recorded .*"price":1.* replayed .*"price":2.* The call is made at \w+ \(src\/order\.ts:6:\d+\)\.$/,
+      );
+      expect(error!.stack).toMatch(
+        /^Error: The replay of [^\n]+\n {4}at \w+ \(src\/order\.ts:6:\d+\)\n {4}at \w+ \(src\/order\.ts:11:\d+\)/,
+      );
+      expect(error!.stack).not.toMatch(/jobcell|@1\.js|node:/);
+      // Records stay as they were, and no catch or finally has run again.
+      expect(jobExecutions.slice(1).map((step) => [step.status, step.runs])).toEqual(
+        failed.jobExecutions.slice(1).map((step) => [step.name === 'fails' ? 'SUSPEND' : step.status, step.runs]),
+      );
+      expect(await logs()).toEqual(before);
+    },
+  );
 
   test('D7: leaving a recorded call out is a mismatch only when the body returns', async () => {
     const prefix = `left-${replay}`;

@@ -242,4 +242,26 @@ describe('host calls', () => {
     expect(failureOf(run).error.code).toBe('CPU_LIMIT_EXCEEDED');
     expect(messages(run.logs)).toEqual(['here']);
   });
+
+  it.each([
+    ['blocking', `tailor.workflow.execJobFunction('job')`],
+    ['in the background', `await tailor.workflow.startWorkflow('job')`],
+  ])(
+    'ends the body at a call that is answered fatally, %s: its stack is told, and no code of it runs',
+    async (_, call) => {
+      const script = `export async function main() {
+      Error.prepareStackTrace = () => { console.log('prepared'); throw 1; };
+      try {
+        ${call};
+      } catch { console.log('caught'); } finally { console.log('finally'); }
+    }`;
+      const fatal = { name: 'Error', message: 'no such call', stack: '', code: 'ARGUMENT_MISMATCH' };
+      const run = await runOnce(sandbox, script, { onCall: () => ({ fatal }) });
+      const { error, failingPosition } = failureOf(run);
+      expect(error).toMatchObject({ name: 'Error', message: 'no such call', code: 'ARGUMENT_MISMATCH' });
+      expect(error.stack).toMatch(/^Error: no such call\n {4}at main \(main@1\.js:4:\d+\)$/);
+      expect(failingPosition).toBeNull();
+      expect(messages(run.logs)).toEqual([]);
+    },
+  );
 });

@@ -2,6 +2,7 @@ import type ivm from 'isolated-vm';
 import { limits as sizes } from '../../limits.ts';
 import {
   answerError,
+  answerFatal,
   answerUndefined,
   answerValue,
   type Failure,
@@ -262,7 +263,8 @@ export class Body {
     this.#calls.delete(call);
     this.#window.answered(call);
     if (from === undefined || this.#ended) return;
-    if ('error' in answer && answer.error.code !== undefined) this.#codes.add(answer.error.code);
+    const error = 'fatal' in answer ? answer.fatal : 'error' in answer ? answer.error : undefined;
+    if (error?.code !== undefined) this.#codes.add(error.code);
     const text = encodeAnswer(answer);
     if (from === 'blocking') {
       const release = this.#release;
@@ -443,6 +445,7 @@ export class Body {
 }
 
 function encodeAnswer(answer: HostAnswer): string {
+  if ('fatal' in answer) return answerFatal + JSON.stringify(answer.fatal);
   if ('error' in answer) return answerError + JSON.stringify(answer.error);
   return answer.value === undefined ? answerUndefined : answerValue + answer.value;
 }
