@@ -95,15 +95,30 @@ function jobcell(name, args) {
   become([join(root, 'dist', 'jobcell.js'), name, ...args]);
 }
 
-/** Runs the last command: signals are passed on to it, and its exit code is ours. */
+/**
+ * Runs the last command: signals are passed on to it, and its exit code is ours. npm's scripts begin with `exec`, or its
+ * signals would end at a shell in between.
+ */
 function become(args) {
   const child = spawn(runtime(), args, { cwd: root, stdio: 'inherit' });
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
   for (const signal of signals) process.on(signal, () => child.kill(signal));
+  if (process.env.npm_lifecycle_event !== undefined) endWithParent(child);
   child.on('error', (error) => fail(`${runtime()} cannot be run: ${error.message}`));
   child.on('exit', (code, signal) => {
     for (const passedOn of signals) process.removeAllListeners(passedOn);
     if (signal !== null) process.kill(process.pid, signal);
     else process.exit(code ?? 1);
   });
+}
+
+/** npm can be killed so that it passes nothing on; what it started must not run on unseen. */
+function endWithParent(child) {
+  const parent = process.ppid;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    child.kill('SIGTERM');
+  }, 1_000);
+  timer.unref();
 }

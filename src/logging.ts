@@ -4,13 +4,24 @@ import type { Config } from './config.ts';
 
 /** The server's log on stderr: lines for people on a terminal, JSON everywhere else. */
 export function createLogger(level: Config['logLevel']): Logger {
-  if (!process.stderr.isTTY) return pino({ level, base: null }, pino.destination({ fd: 2, sync: false }));
+  const options = { level, base: null, serializers: { err: describeError } };
+  if (!process.stderr.isTTY) return pino(options, pino.destination({ fd: 2, sync: false }));
   const lines = new Writable({
     write(chunk: Buffer, _encoding, done) {
       process.stderr.write(`${readable(JSON.parse(chunk.toString()) as LogRecord)}\n`, () => done());
     },
   });
-  return pino({ level, base: null }, lines);
+  return pino(options, lines);
+}
+
+/** What a person needs of an error. Libraries hang whole clients on theirs, queries and secrets included. */
+export function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const { code } = error as { code?: unknown };
+  // Of several addresses that were tried the first tells enough, and the whole has no message of its own.
+  const { message } = error instanceof AggregateError && error.message === '' ? (error.errors[0] ?? error) : error;
+  const causes = error.cause instanceof Error ? { cause: describeError(error.cause) } : {};
+  return { type: error.constructor.name, message, code, stack: error.stack, ...causes };
 }
 
 interface LogRecord {

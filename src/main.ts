@@ -17,6 +17,8 @@ export interface RunningServer {
   /** The address really bound, for example `http://127.0.0.1:4700`. */
   url: string;
   adminToken: string;
+  /** Resolves when nothing works any more and nothing but a new start can help. */
+  broken: Promise<Error>;
   /** Stops as D30 says: no new work, long polls answered, claims given back. */
   close(): Promise<void>;
 }
@@ -49,10 +51,12 @@ export async function startServer(config: Config): Promise<RunningServer> {
     const fetch = createFetchBroker({ rules: addressRules(config.fetchAllow) });
     const token = adminToken(config);
     let databaseUrl = config.databaseUrl;
+    let broken: Promise<Error> = new Promise(() => {});
     if (databaseUrl === undefined) {
       const database = await startEmbeddedPostgres(config.dataDir, logger);
       stops.push(() => database.stop());
       databaseUrl = database.url;
+      broken = database.lost;
     }
     const pool = openPool(databaseUrl, {
       max: poolConnections,
@@ -125,7 +129,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
     });
     serving.push(() => api.close());
     const url = await api.listen({ host: config.host, port: config.port });
-    return { url, adminToken: token, close: stopAll };
+    return { url, adminToken: token, broken, close: stopAll };
   } catch (error) {
     // What does not stop cleanly is logged there; the reason of the failed start is what the caller needs.
     await stopAll().catch(() => undefined);

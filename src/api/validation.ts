@@ -30,7 +30,8 @@ function badRequest(part: string, errors: FieldError[]): JobcellError {
   const list = errors
     .map(({ path, message }) => (path === part ? `it ${message}` : `\`${path}\` ${message}`))
     .join('; ');
-  return new JobcellError('BAD_REQUEST', `The ${part} is not valid: ${list}.`, { errors });
+  const verb = part === 'headers' ? 'are' : 'is';
+  return new JobcellError('BAD_REQUEST', `The ${part} ${verb} not valid: ${list}.`, { errors });
 }
 
 function fieldErrors(issue: z.core.$ZodIssue, part: string, schema: z.ZodType): FieldError[] {

@@ -43,8 +43,10 @@ export async function serve(environment: Record<string, string | undefined>): Pr
   const config = readConfig(environment);
   const server = await startServer(config);
   close = () => server.close();
+  server.broken.then((error) => {
+    console.error(`jobcell: ${explain(error)}`);
+    process.exit(1);
+  });
   console.log(`jobcell listening on ${server.url}`);
-  if (config.adminToken === undefined && process.stdout.isTTY) {
-    console.log(`the admin token is in ${config.dataDir}/admin-token`);
-  }
+  if (config.adminToken === undefined) console.log(`the admin token is in ${config.dataDir}/admin-token`);
 }

@@ -51,6 +51,23 @@ describe('a start', () => {
     expect((JSON.parse(answer) as Execution).result).toMatchObject(args);
   });
 
+  test('takes numbers as JavaScript has them, and refuses what is too large for it', async () => {
+    const raw = (args: string) =>
+      client.post<Problem & Execution>(`${workspace.path}/workflows/echo-flow/start?wait=30`, `{"args":${args}}`, {
+        headers: { 'content-type': 'application/json' },
+      });
+    const answer = await raw('{"id":12345678901234567890,"large":1e300,"text":"1e400"}');
+    expect(answer.body).toMatchObject({ args: { id: 12345678901234567000, large: 1e300 }, result: { text: '1e400' } });
+    for (const number of ['1e400', '-1E+0999', `${'9'.repeat(320)}`, `${'9'.repeat(250)}e99`]) {
+      const { status, body } = await raw(`{"deep":[{"price":${number}}]}`);
+      expect({ status, code: body.code, errors: body.errors }).toEqual({
+        status: 400,
+        code: 'BAD_REQUEST',
+        errors: [{ path: 'price', message: 'is a number larger than JavaScript has; send it as a string' }],
+      });
+    }
+  });
+
   test('with `wait` answers 200 with the finished execution, whatever its end', async () => {
     const good = await start<Execution>('echo-flow', { args: [1] }, '?wait=60');
     expect(good.status).toBe(200);
@@ -93,6 +110,7 @@ describe('an idempotency key', () => {
       const answer = await start<Problem>('echo-flow', {}, '', { 'idempotency-key': key });
       expect(answer.status).toBe(400);
       expect(answer.body.errors?.[0]?.path).toBe('idempotency-key');
+      expect(answer.body.detail).toMatch(/^The headers are not valid: `idempotency-key` must have /);
     }
     expect((await start('echo-flow', {}, '', { 'idempotency-key': 'x'.repeat(255) })).status).toBe(202);
   });

@@ -116,6 +116,8 @@ test('without DATABASE_URL it brings its own database, keeps its token, and shar
   const env = { DATABASE_URL: undefined, JOBCELL_ADMIN_TOKEN: undefined, JOBCELL_DATA_DIR: dataDir };
   const server = await startServer({ env });
   const file = join(dataDir, 'admin-token');
+  const told = `jobcell listening on ${server.url}\nthe admin token is in ${file}\n`;
+  await expect.poll(() => server.output()).toBe(told);
   expect(statSync(file).mode & 0o777).toBe(0o600);
   const token = readFileSync(file, 'utf8').trim();
   const client = () => new Client(server, token);

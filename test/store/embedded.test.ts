@@ -6,7 +6,9 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { afterEach, expect, inject, test } from 'vitest';
 import { startEmbeddedPostgres } from '../../src/store/embedded.ts';
+import { Client } from '../support/client.ts';
 import { endWithThisProcess } from '../support/reaper.ts';
+import { startServer } from '../support/server.ts';
 
 const logger = pino({ level: 'silent' });
 const children = new Set<ChildProcess>();
@@ -100,6 +102,37 @@ test('the database ends with its server when that is killed, and the next start 
   const next = await start(dataDir);
   expect(await query(next.url, 'select answer from kept')).toEqual([{ answer: 42 }]);
   await gone(url);
+});
+
+const postmaster = (dataDir: string) =>
+  Number.parseInt(readFileSync(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8'), 10);
+
+test('a database that is killed under a running server is started again, and the runs go on', async () => {
+  const dataDir = freshFolder();
+  const server = await startServer({ env: { DATABASE_URL: undefined, JOBCELL_DATA_DIR: dataDir } });
+  const workspace = await new Client(server).createWorkspace();
+  await workspace.uploadJobFunctions({
+    'main-job': `export const main = () => [1, 2, 3].map((n) => tailor.workflow.execJobFunction('nap', { n }));`,
+    nap: 'export const main = ({ n }) => new Promise((resolve) => setTimeout(resolve, 700, n));',
+  });
+  await workspace.putWorkflow('naps', 'main-job');
+  const id = await workspace.start('naps');
+  await workspace.until(id, (execution) => execution.stack.at(-1) === 'nap');
+  process.kill(postmaster(dataDir), 'SIGKILL');
+  await expect.poll(() => server.logs(), { timeout: 30_000 }).toContain('the embedded PostgreSQL runs again');
+  // Broken connections are replaced one by one.
+  await expect.poll(() => workspace.getExecution(id).catch(() => null), { timeout: 30_000 }).not.toBeNull();
+  expect(await workspace.finished(id)).toMatchObject({ status: 'SUCCESS', result: [1, 2, 3] });
+
+  // Where it cannot be started any more, the server says so and ends.
+  rmSync(join(dataDir, 'postgres', 'global', 'pg_control'));
+  const { pid } = server;
+  process.kill(postmaster(dataDir), 'SIGKILL');
+  await expect.poll(() => existsSync(`/proc/${pid}`), { timeout: 45_000 }).toBe(false);
+  expect(await server.stop()).toBe(1);
+  const told = server.logs().slice(server.logs().indexOf('\njobcell: The embedded PostgreSQL ended by itself'));
+  expect(told).toContain('could not open file "/proc/self/cwd/global/pg_control"');
+  expect(told).toContain(`the data is in ${dataDir}`);
 });
 
 test('a stale postmaster.pid that names a living process does not stop the start', async () => {

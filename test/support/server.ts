@@ -22,6 +22,8 @@ export interface TestServer {
   readonly pid: number;
   /** Everything it wrote to stderr so far. */
   logs(): string;
+  /** Everything it wrote to stdout so far. */
+  output(): string;
   /** SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
   /** SIGKILL. */
@@ -75,6 +77,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     adminToken,
     databaseUrl,
     logs: () => running.logs(),
+    output: () => running.output(),
     stop: () => stop('SIGTERM'),
     kill: async () => {
       killed = true;
@@ -98,6 +101,7 @@ interface RunningServer {
   child: ChildProcess;
   end: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
   logs(): string;
+  output(): string;
 }
 
 async function launch(env: Record<string, string | undefined>): Promise<RunningServer> {
@@ -129,5 +133,5 @@ async function launch(env: Record<string, string | undefined>): Promise<RunningS
       fail(`ended with ${signal ?? `exit code ${code}`}`);
     });
   });
-  return { url, child, end, logs: () => logs };
+  return { url, child, end, logs: () => logs, output: () => output };
 }
