@@ -12,7 +12,7 @@ import { launchServer } from './launch.ts';
 import { type HonestRow, lineOf, mb, page } from './report.ts';
 import { type Row, rules, runRow } from './rows.ts';
 import { type Sampler, startSampler } from './sampler.ts';
-import { type CpuLimits, ampleCpuLimits, type Kind, openTarget, shortCpuLimits, type Target } from './target.ts';
+import { ampleCpuLimits, type CpuLimits, type Kind, openTarget, shortCpuLimits, type Target } from './target.ts';
 
 const chosen = process.argv.slice(2);
 const matches = (name: string) => chosen.length === 0 || chosen.some((word) => name.includes(word));
