@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { limits } from '../../src/limits.ts';
 import { startServer } from '../support/server.ts';
 import { loadAttacks } from './attacks.ts';
 import { honestUses } from './honest.ts';
@@ -9,7 +8,7 @@ import { type CpuLimits, environmentOf, type Kind, openTarget, type Target } fro
 
 /** The short form of `npm run conformance`: one attack of each kind, by the same rules. */
 
-const cpu: CpuLimits = { function: limits.functionCpuMs, 'job function': 8_000 };
+const cpu: CpuLimits = { function: 30_000, 'job function': 8_000 };
 let target: Target;
 let sampler: Sampler;
 

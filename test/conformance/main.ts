@@ -12,7 +12,7 @@ import { launchServer } from './launch.ts';
 import { type HonestRow, lineOf, mb, page } from './report.ts';
 import { type Row, rules, runRow } from './rows.ts';
 import { type Sampler, startSampler } from './sampler.ts';
-import { type CpuLimits, defaultCpuLimits, type Kind, openTarget, shortCpuLimits, type Target } from './target.ts';
+import { ampleCpuLimits, type CpuLimits, type Kind, openTarget, shortCpuLimits, type Target } from './target.ts';
 
 const chosen = process.argv.slice(2);
 const matches = (name: string) => chosen.length === 0 || chosen.some((word) => name.includes(word));
@@ -26,7 +26,7 @@ const honest: HonestRow[] = [];
 const attacks = loadAttacks().filter(({ name }) => matches(name));
 const mayMeetCpu = ({ expected }: Attack) => expected.includes('cpu');
 
-await withServer(defaultCpuLimits, async (target, sampler) => {
+await withServer(ampleCpuLimits, async (target, sampler) => {
   for (const use of honestUses.filter(({ name }) => matches(name))) {
     const row = await runHonest(target, use);
     honest.push(row);

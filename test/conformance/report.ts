@@ -3,7 +3,7 @@ import { packageVersion } from '../../src/paths.ts';
 import { memoryBound } from '../../src/sandbox/memory-bound.ts';
 import type { HonestUse } from './honest.ts';
 import { type Row, rules } from './rows.ts';
-import { type Kind, memoryMbOf, shortCpuLimits } from './target.ts';
+import { ampleCpuLimits, type Kind, memoryMbOf, shortCpuLimits } from './target.ts';
 
 const MiB = 1024 * 1024;
 
@@ -45,7 +45,7 @@ boundaries are: [security.md](security.md).
 
 - ${startedAt.toISOString().slice(0, 16).replace('T', ' ')} UTC, jobcell ${packageVersion()}, Node ${node}, V8 ${v8}, isolated-vm 7.0.1
 - ${platform()} ${release()} ${arch()}, ${cpus().length} x ${cpu?.model.trim() ?? 'unknown'}, ${Math.round(totalmem() / MiB / 1024)} GB of memory
-- scripts that may meet their CPU limit ran with ${shortCpuLimits.function / 1000} s (function) and ${shortCpuLimits['job function'] / 1000} s (job function), so that the suite ends; all others with the defaults
+- scripts that may meet their CPU limit ran with ${shortCpuLimits.function / 1000} s (function) and ${shortCpuLimits['job function'] / 1000} s (job function), so that the suite ends; all others with ${ampleCpuLimits.function / 1000} s and ${ampleCpuLimits['job function'] / 1000} s, so that memory decides on a busy machine, too
 
 **${rows.length} attacks, ${failed.length} not contained. ${honest.length} honest uses, ${badHonest.length} not let through.**
 
