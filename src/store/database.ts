@@ -50,6 +50,9 @@ export async function ping(db: Queryable): Promise<void> {
 /** Runs `work` in one transaction: committed when it resolves, rolled back when it rejects. */
 export async function transaction<T>(pool: Pool, work: (client: Queryable) => Promise<T>): Promise<T> {
   const client = await pool.connect();
+  // While it is taken out of the pool, a connection that breaks would end the process. The statement fails as well.
+  const ignore = () => {};
+  client.on('error', ignore);
   try {
     await client.query('begin');
     const result = await work(client);
@@ -62,5 +65,7 @@ export async function transaction<T>(pool: Pool, work: (client: Queryable) => Pr
       (broken: Error) => client.release(broken),
     );
     throw error;
+  } finally {
+    client.off('error', ignore);
   }
 }

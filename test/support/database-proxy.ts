@@ -16,8 +16,8 @@ export interface DatabaseProxy {
   url: string;
   set(mode: ProxyMode): Promise<void>;
   /**
-   * Loses the next answer to a prepared statement of this name: PostgreSQL has carried it out, and all connections are
-   * cut before the answer arrives. `wanted` may let answers pass. Resolves when it has happened.
+   * Loses the next answer to a prepared statement of this name, or to `commit`: PostgreSQL has carried it out, and the
+   * connection is cut before the answer arrives. `wanted` may let answers pass. Resolves when it has happened.
    */
   loseAnswer(statement: string, wanted?: (answer: Buffer) => boolean): Promise<void>;
   close(): Promise<void>;
@@ -32,7 +32,7 @@ export async function startDatabaseProxy(databaseUrl: string, socketFolder?: str
   const target = new URL(databaseUrl);
   const pairs = new Set<{ client: Socket; upstream: Socket }>();
   let mode: ProxyMode = 'open';
-  let losing: { bind: Buffer; wanted: (answer: Buffer) => boolean; lost: () => void } | undefined;
+  let losing: { sent: Buffer; wanted: (answer: Buffer) => boolean; lost: () => void } | undefined;
   let server: Server | undefined;
   let port = 0;
 
@@ -49,14 +49,14 @@ export async function startDatabaseProxy(databaseUrl: string, socketFolder?: str
     pairs.add(pair);
     let doomed = false;
     client.on('data', (bytes: Buffer) => {
-      if (losing && bytes.includes(losing.bind)) doomed = true;
+      if (losing && bytes.includes(losing.sent)) doomed = true;
       upstream.write(bytes);
     });
     upstream.on('data', (bytes: Buffer) => {
       if (doomed && losing?.wanted(bytes)) {
         const { lost } = losing;
         losing = undefined;
-        cut();
+        end();
         lost();
         return;
       }
@@ -129,8 +129,9 @@ export async function startDatabaseProxy(databaseUrl: string, socketFolder?: str
     },
     loseAnswer(statement, wanted = () => true) {
       return new Promise((lost) => {
-        // In a Bind message the statement's name stands behind the empty name of the portal.
-        losing = { bind: Buffer.from(`\0${statement}\0`), wanted, lost };
+        // In a Bind message the statement's name stands behind the empty name of the portal. `commit` is sent as text.
+        const sent = statement === 'commit' ? 'commit\0' : `\0${statement}\0`;
+        losing = { sent: Buffer.from(sent), wanted, lost };
       });
     },
     close: unlisten,
