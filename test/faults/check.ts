@@ -22,7 +22,10 @@ export interface Findings {
   bodiesAgain: number;
   /** Claims after the first one of their execution. */
   claimsAgain: number;
-  /** The longest time without a new fault in which an execution that had begun was not heard of, ms. */
+  /**
+   * The longest time in which an execution that had begun was not heard of, ms. It begins anew with a fault of the
+   * server that holds the execution.
+   */
   longestSilenceMs: number;
 }
 
@@ -51,12 +54,12 @@ export function check(evidence: Evidence): Findings {
     checkEnd(execution, number, evidence.size, started.get(id) ?? [], found);
     checkLogs(logs.get(id) ?? [], records, evidence.size, found);
     const own = notes.get(number) ?? [];
-    const claimed = (claims.get(id) ?? []).map((claim) => claim.at.getTime());
+    const claimed = claims.get(id) ?? [];
     for (const [step, ofStep] of Map.groupBy(own, (note) => note.step)) {
       const record = records.find(({ kind, args }) => kind === 'job' && JSON.parse(args).step === step);
       bodiesAgain += checkBodies(ofStep, record, { step, claimed, faults: evidence.faults }, found);
     }
-    const silence = longestSilence(own, execution, evidence.faults);
+    const silence = longestSilence(own, execution, claimed, evidence.faults);
     longestSilenceMs = Math.max(longestSilenceMs, silence);
     if (silence > evidence.leaseMs + slackMs) found(`it was blocked for ${silence} ms`);
   }
@@ -92,7 +95,7 @@ interface Body {
 function checkBodies(
   notes: Note[],
   record: JournalRow | undefined,
-  { step, claimed, faults }: { step: number; claimed: number[]; faults: Fault[] },
+  { step, claimed, faults }: { step: number; claimed: ClaimRow[]; faults: Fault[] },
   found: Found,
 ): number {
   const bodies = [...Map.groupBy(notes, (note) => note.body).values()]
@@ -124,12 +127,16 @@ function checkBodies(
   if (late > 0) found(`${late} bodies of step ${step} began after its end was committed`);
   if (record && bodies.length > record.runs)
     found(`step ${step} ran ${bodies.length} times and records ${record.runs}`);
-  for (const [index, from] of claimed.entries()) {
-    const until = claimed[index + 1] ?? Number.POSITIVE_INFINITY;
+  for (const [index, claim] of claimed.entries()) {
+    const from = claim.at.getTime();
+    const until = claimed[index + 1]?.at.getTime() ?? Number.POSITIVE_INFINITY;
     const begun = bodies.filter((body) => body.first >= from && body.first < until);
     if (begun.length < 2) continue;
     const endsCells = (fault: Fault) => fault.kind === 'cell' || fault.kind === 'away' || fault.kind === 'stall';
-    const hits = faults.filter((fault) => endsCells(fault) && fault.at >= from && fault.at <= begun.at(-1)!.first);
+    const hits = faults.filter(
+      (fault) =>
+        endsCells(fault) && fault.server === claim.server && fault.at >= from && fault.at <= begun.at(-1)!.first,
+    );
     if (begun.length > 1 + hits.length)
       found(`step ${step} ran ${begun.length} times under one claim with ${hits.length} faults`);
   }
@@ -154,13 +161,18 @@ function checkLogs(lines: LogRow[], records: JournalRow[], { steps }: Size, foun
   }
 }
 
-/** The longest stretch without a fault in which nothing was heard of an execution that had begun and not ended, ms. */
-function longestSilence(notes: Note[], { finishedAt }: ExecutionRow, faults: Fault[]): number {
+/** The longest time in which nothing was heard of an execution that had begun and not ended, see `Findings`. */
+function longestSilence(notes: Note[], { finishedAt }: ExecutionRow, claims: ClaimRow[], faults: Fault[]): number {
   const heard = notes.map((note) => note.received);
   if (heard.length === 0) return 0;
   const begun = Math.min(...heard);
   const ended = finishedAt?.getTime() ?? Date.now();
-  const moments = [...heard, ended, ...faults.map((fault) => fault.at)]
+  const hits = faults.filter(
+    ({ kind, server, at }) =>
+      // The others cost a run some milliseconds.
+      kind !== 'cell' && kind !== 'answer' && claims.findLast((claim) => claim.at.getTime() <= at)?.server === server,
+  );
+  const moments = [...heard, ended, ...hits.map((fault) => fault.at)]
     .filter((moment) => moment >= begun && moment <= ended)
     .sort((a, b) => a - b);
   return moments.reduce((longest, moment, index) => Math.max(longest, moment - (moments[index - 1] ?? moment)), 0);

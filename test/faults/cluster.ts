@@ -50,11 +50,14 @@ export async function stopCluster(members: Member[]): Promise<void> {
 
 async function startMember(name: string, options: ClusterOptions): Promise<Member> {
   const proxy = await startDatabaseProxy(options.databaseUrl);
+  // What a server does is told by its name: the claims in the database, for one.
+  const url = new URL(proxy.url);
+  url.searchParams.set('application_name', name);
   const dataDir = join(options.folder, name);
   mkdirSync(dataDir, { recursive: true });
   const env = {
     ...process.env,
-    DATABASE_URL: proxy.url,
+    DATABASE_URL: url.href,
     JOBCELL_HOST: '127.0.0.1',
     JOBCELL_PORT: '0',
     JOBCELL_ADMIN_TOKEN: options.adminToken,

@@ -32,16 +32,18 @@ export interface LogRow {
 /** A claim of an execution by a server. */
 export interface ClaimRow {
   execution: string;
+  /** The server's name. */
+  server: string;
   at: Date;
 }
 
 /** Notes every claim in a table of the test's own. */
 export async function watchClaims(database: pg.Client): Promise<void> {
   await database.query(`
-    create table public.claims (execution uuid not null, at timestamptz not null);
+    create table public.claims (execution uuid not null, server text not null, at timestamptz not null);
     create function public.note_claim() returns trigger language plpgsql as $$
     begin
-      insert into public.claims values (new.id, clock_timestamp());
+      insert into public.claims values (new.id, current_setting('application_name'), clock_timestamp());
       return null;
     end $$;
     create trigger note_claim after update of holder on jobcell.executions for each row
@@ -49,7 +51,7 @@ export async function watchClaims(database: pg.Client): Promise<void> {
       execute function public.note_claim()`);
 }
 
-/** How many executions are not in a final status, and those that take longest. */
+/** The executions that are not in a final status. */
 export async function unfinished(
   database: pg.Client,
 ): Promise<{ id: string; status: string; holder: string | null }[]> {
@@ -70,6 +72,6 @@ export async function readDatabase(database: pg.Client) {
      from jobcell.journal`,
   );
   const logs = await database.query<LogRow>('select execution_id as execution, path, run, message from jobcell.logs');
-  const claims = await database.query<ClaimRow>('select execution, at from public.claims order by at');
+  const claims = await database.query<ClaimRow>('select execution, server, at from public.claims order by at');
   return { executions: executions.rows, journal: journal.rows, logs: logs.rows, claims: claims.rows };
 }

@@ -35,7 +35,7 @@ const statements = [
 ];
 
 /** Between two faults, ms. */
-const pauseMs = [300, 1_500] as const;
+const pauseMs = [500, 2_500] as const;
 
 /**
  * Brings faults over the servers until `signal` aborts, and then sets everything right again. At any moment one server

@@ -35,6 +35,7 @@ const maps = new Map<number, (text: string | null) => void>();
 let watchdog: NodeJS.Timeout | undefined;
 let lastBeat = 0;
 let deadline: NodeJS.Timeout | undefined;
+let deadlineAt = Number.POSITIVE_INFINITY;
 
 const host: BodyHost = {
   isolates,
@@ -124,10 +125,17 @@ async function reset(): Promise<void> {
 }
 
 function setDeadline(at: number): void {
+  deadlineAt = at;
   clearTimeout(deadline);
-  const left = at - monotonicMs();
-  if (left <= 0) die();
-  deadline = setTimeout(() => setDeadline(at), Math.min(left, 2 ** 31 - 1));
+  deadline = setTimeout(atDeadline, Math.min(Math.max(0, at - monotonicMs()), 2 ** 31 - 1));
+}
+
+/** A newer deadline may be waiting to be read, where this process had to wait for its turn: that one counts. */
+function atDeadline(): void {
+  if (monotonicMs() < deadlineAt) return setDeadline(deadlineAt);
+  setImmediate(() => {
+    if (monotonicMs() >= deadlineAt) die();
+  });
 }
 
 /** An error of the cell's own: no state of it can be trusted any more. */
