@@ -15,6 +15,8 @@ export class RunLog {
   readonly #signal: AbortSignal;
   #lastId: number;
   #held: LogRow[] = [];
+  /** On their way to the database by themselves, and not known to have arrived. */
+  #sent: LogRow[] = [];
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
 
@@ -35,13 +37,12 @@ export class RunLog {
     if (this.#held.length > 0) this.#timer ??= setTimeout(() => this.#flush(), flushDelayMs);
   }
 
-  /** Hands the held lines to a record that is about to be committed. */
+  /**
+   * Hands the lines that are not known to be written to a record that is about to be committed, so that no record stands
+   * without the lines before it. A line that is written twice is one line, by its number (D3).
+   */
   take(): LogRow[] {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const lines = this.#held;
-    this.#held = [];
-    return lines;
+    return [...this.#sent, ...this.#takeHeld()];
   }
 
   /** Takes lines back that the record they were handed to did not commit. */
@@ -55,13 +56,28 @@ export class RunLog {
     await this.#flushing;
   }
 
+  #takeHeld(): LogRow[] {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const lines = this.#held;
+    this.#held = [];
+    return lines;
+  }
+
   #flush(): void {
-    const lines = this.take();
+    const lines = this.#takeHeld();
+    this.#sent.push(...lines);
     this.#flushing = this.#flushing
       .then(() => untilConnected(() => commitLogs(this.#pool, this.#claim, lines), this.#signal))
       .catch((error: unknown) => {
+        // A run that is abandoned: its bodies run again elsewhere, and log again.
+        if (this.#signal.aborted) return;
         // Lines are worth less than the run: it goes on, and the operator sees why they are missing.
         this.#logger.warn({ err: error, executionId: this.#claim.executionId }, 'could not write log lines');
+      })
+      .then(() => {
+        const written = new Set(lines);
+        this.#sent = this.#sent.filter((line) => !written.has(line));
       });
   }
 }
