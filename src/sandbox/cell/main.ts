@@ -132,10 +132,11 @@ function setDeadline(at: number): void {
 
 /** A newer deadline may be waiting to be read, where this process had to wait for its turn: that one counts. */
 function atDeadline(): void {
-  if (monotonicMs() < deadlineAt) return setDeadline(deadlineAt);
-  setImmediate(() => {
-    if (monotonicMs() >= deadlineAt) die();
-  });
+  if (monotonicMs() < deadlineAt) setDeadline(deadlineAt);
+  else
+    setImmediate(() => {
+      if (monotonicMs() >= deadlineAt) die();
+    });
 }
 
 /** An error of the cell's own: no state of it can be trusted any more. */
