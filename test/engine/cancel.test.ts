@@ -5,7 +5,8 @@ import { startServer } from '../support/server.ts';
 let workspace: Workspace;
 
 beforeAll(async () => {
-  workspace = await new Client(await startServer({ env: { JOBCELL_CELLS: '2' } })).createWorkspace();
+  // Two for runs: two more stay for functions.
+  workspace = await new Client(await startServer({ env: { JOBCELL_CELLS: '4' } })).createWorkspace();
   await workspace.uploadJobFunctions({
     busy: 'export function main() { for (;;); }',
     sleeper: 'export async function main() { await new Promise((r) => setTimeout(r, 30_000)); }',
