@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { JobcellError } from '../errors.ts';
 import { type BodyRun, startBodyRun } from './body-run.ts';
 import { type CellExit, type CellProcess, forkCell } from './cell-process.ts';
 import type { CellCgroups } from './cgroup.ts';
@@ -39,6 +40,10 @@ export interface Cell {
 }
 
 type Over = Pick<Extract<FromCell, { t: 'over' }>, 'error' | 'usage' | 'graceMs'>;
+
+/** Nobody's fault (D23): whoever asked for the check may ask another cell. */
+const cellLost = () =>
+  new JobcellError('CELL_LOST', 'The sandbox process that checked the script was ended from outside; try again.');
 
 export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgroups): Cell {
   const ready = Promise.withResolvers<void>();
@@ -151,7 +156,8 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
     if (verdict === undefined) logger.error({ ...exit, pid: process.pid }, 'a cell was lost');
     else if (verdict !== 'ours')
       logger.info({ pid: process.pid, body: labelOf(verdict.body), code: verdict.error.code }, 'a cell was ended');
-    checking?.resolve(checkDied(exit));
+    if (verdict === undefined && !over.has(checkBody) && !scriptDeaths.has(exit.signal)) checking?.reject(cellLost());
+    else checking?.resolve(checkDied(exit));
     for (const body of bodies.toReversed()) {
       if (verdict !== undefined && verdict !== 'ours' && verdict.body === body.id)
         body.died(verdict.error, usageOf(body));
@@ -219,9 +225,9 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
       return end;
     },
     async check(source) {
+      if (!process.alive) throw cellLost();
       checking = Promise.withResolvers();
       process.send({ t: 'check', source });
-      if (!process.alive) return checkDied(await exited);
       const check = await checking.promise;
       checking = undefined;
       return check;

@@ -1,5 +1,7 @@
+import { JobcellError } from '../errors.ts';
+import { limits } from '../limits.ts';
 import { openPool, type PoolOptions } from './pool.ts';
-import type { CellLease, Sandbox } from './sandbox.ts';
+import type { CellLease, Sandbox, ScriptCheck } from './sandbox.ts';
 import { monotonicMs } from './wire.ts';
 
 /** How long an upload waits for a cell to be checked in. */
@@ -47,7 +49,19 @@ export function createSandbox(options: PoolOptions): Sandbox {
     extendDeadline: (msFromNow) => pool.setDeadline(monotonicMs() + msFromNow),
   };
 
-  async function checkIn(workspaceId: string, source: string) {
+  /** A cell that is lost is nobody's fault, least of all the script's: another one checks it (D23). */
+  async function checkIn(workspaceId: string, source: string): Promise<ScriptCheck> {
+    for (let losses = 1; ; losses++) {
+      try {
+        return await checkOnce(workspaceId, source);
+      } catch (error) {
+        const lost = error instanceof JobcellError && error.code === 'CELL_LOST';
+        if (!lost || losses > limits.cellLossesPerStep) throw error;
+      }
+    }
+  }
+
+  async function checkOnce(workspaceId: string, source: string): Promise<ScriptCheck> {
     const holder = { workspaceId, reserve: true };
     const cell = await pool.acquire(holder, checkWaitMs, undefined);
     try {

@@ -10,7 +10,16 @@ export const schemaName = 'jobcell';
 /** int8 comes as a number: revisions, fences and sizes stay far below 2^53. */
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
-const connection = (url: string) => ({ connectionString: url, options: `-c search_path=${schemaName}` });
+/**
+ * A transaction whose server has fallen silent between two statements is ended by PostgreSQL after so long, ms: its locks
+ * would hold up whoever takes over.
+ */
+const idleInTransactionMs = 10_000;
+
+const connection = (url: string) => ({
+  connectionString: url,
+  options: `-c search_path=${schemaName} -c idle_in_transaction_session_timeout=${idleInTransactionMs}`,
+});
 
 /**
  * @param options.answerMs a connection, or an answer, that takes longer is given up and its connection dropped: a

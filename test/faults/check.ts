@@ -24,7 +24,7 @@ export interface Findings {
   claimsAgain: number;
   /**
    * The longest time in which an execution that had begun was not heard of, ms. It begins anew with a fault of the
-   * server that holds the execution.
+   * server that holds the execution, and while it waits for its turn behind older ones (D20), with each claim of those.
    */
   longestSilenceMs: number;
 }
@@ -59,7 +59,7 @@ export function check(evidence: Evidence): Findings {
       const record = records.find(({ kind, args }) => kind === 'job' && JSON.parse(args).step === step);
       bodiesAgain += checkBodies(ofStep, record, { step, claimed, faults: evidence.faults }, found);
     }
-    const silence = longestSilence(own, execution, claimed, evidence.faults);
+    const silence = longestSilence(own, execution, claimed, evidence);
     longestSilenceMs = Math.max(longestSilenceMs, silence);
     if (silence > evidence.leaseMs + slackMs) found(`it was blocked for ${silence} ms`);
   }
@@ -162,7 +162,12 @@ function checkLogs(lines: LogRow[], records: JournalRow[], { steps }: Size, foun
 }
 
 /** The longest time in which nothing was heard of an execution that had begun and not ended, see `Findings`. */
-function longestSilence(notes: Note[], { finishedAt }: ExecutionRow, claims: ClaimRow[], faults: Fault[]): number {
+function longestSilence(
+  notes: Note[],
+  { id, finishedAt }: ExecutionRow,
+  own: ClaimRow[],
+  { claims, faults }: Evidence,
+): number {
   const heard = notes.map((note) => note.received);
   if (heard.length === 0) return 0;
   const begun = Math.min(...heard);
@@ -170,9 +175,10 @@ function longestSilence(notes: Note[], { finishedAt }: ExecutionRow, claims: Cla
   const hits = faults.filter(
     ({ kind, server, at }) =>
       // The others cost a run some milliseconds.
-      kind !== 'cell' && kind !== 'answer' && claims.findLast((claim) => claim.at.getTime() <= at)?.server === server,
+      kind !== 'cell' && kind !== 'answer' && own.findLast((claim) => claim.at.getTime() <= at)?.server === server,
   );
-  const moments = [...heard, ended, ...hits.map((fault) => fault.at)]
+  const older = claims.filter((claim) => claim.execution < id).map((claim) => claim.at.getTime());
+  const moments = [...heard, ended, ...hits.map((fault) => fault.at), ...older]
     .filter((moment) => moment >= begun && moment <= ended)
     .sort((a, b) => a - b);
   return moments.reduce((longest, moment, index) => Math.max(longest, moment - (moments[index - 1] ?? moment)), 0);
