@@ -49,6 +49,7 @@ export async function runRow(
   const violations = [
     ...judgeOutcome(attack.expected, outcome, limitMb),
     ...judge(measured, since(measured.hadToStop)),
+    ...judgeSight(outcome, measured, limitMb),
     ...wrong,
   ];
   if (!(await isReady(target.server))) violations.push('the server is not ready afterwards');
@@ -70,6 +71,12 @@ function judgeOutcome(expected: readonly Ending[], outcome: Outcome, limitMb: nu
     }
   }
   return wrong;
+}
+
+/** A cell that ended over its memory limit must have been seen to grow, or nothing was measured. */
+function judgeSight({ code }: Outcome, { peakBytes }: Measurement, limitMb: number): string[] {
+  if (code !== 'MEMORY_LIMIT_EXCEEDED' || peakBytes > (limitMb * MiB) / 2) return [];
+  return ['the cell was not seen to grow, so this row measured nothing'];
 }
 
 const endings: Record<string, Ending> = {

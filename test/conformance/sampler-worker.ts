@@ -143,7 +143,11 @@ function forget(cell: CellTrack): void {
 
 function discover(): void {
   lastDiscovery = now();
-  for (const name of readdirSync('/proc')) {
+  const names = readdirSync('/proc');
+  // The kernel gives the number of a process that has ended to another one.
+  const there = new Set(names);
+  for (const pid of seen) if (!there.has(String(pid))) seen.delete(pid);
+  for (const name of names) {
     const pid = Number(name);
     if (!Number.isInteger(pid) || seen.has(pid)) continue;
     try {
