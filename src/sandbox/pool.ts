@@ -271,9 +271,8 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
         for (const { cell } of idle.splice(0)) void cell.kill();
       }
       deadlineAt = at;
-      // One that is starting gets it when it is ready: no script is in it, so it needs none before.
-      for (const cell of busy) cell.setDeadline(at);
-      for (const { cell } of idle) cell.setDeadline(at);
+      // One that is starting as well: it has the deadline of its fork, and would die of it once it is ready.
+      for (const cell of all) cell.setDeadline(at);
       serve();
     },
   };

@@ -138,9 +138,31 @@ function checkBodies(
         endsCells(fault) && fault.server === claim.server && fault.at >= from && fault.at <= begun.at(-1)!.first,
     );
     if (begun.length > 1 + hits.length)
-      found(`step ${step} ran ${begun.length} times under one claim with ${hits.length} faults`);
+      found(
+        `step ${step} ran ${begun.length} times under one claim with ${hits.length} faults; ` +
+          timeline(bodies, claimed, faults),
+      );
   }
   return bodies.length - 1;
+}
+
+/** What happened around the bodies of a step, for whoever has to understand it. */
+function timeline(bodies: Body[], claims: ClaimRow[], faults: Fault[]): string {
+  const from = bodies[0]!.first - 10_000;
+  const until = bodies.at(-1)!.last + 1_000;
+  const events = [
+    ...bodies.flatMap(({ first, last }, index) => [
+      { at: first, what: `body ${index + 1} begins` },
+      { at: last, what: `body ${index + 1} is heard of last` },
+    ]),
+    ...claims.map((claim) => ({ at: claim.at.getTime(), what: `claim by ${claim.server}` })),
+    ...faults.map(({ at, kind, server }) => ({ at, what: `${kind} of ${server}` })),
+  ];
+  return events
+    .filter(({ at }) => at >= from && at <= until)
+    .sort((a, b) => a.at - b.at)
+    .map(({ at, what }) => `${at - from} ms ${what}`)
+    .join(', ');
 }
 
 /** D14: no line twice from one run, none again from a replay, and none lost. */
