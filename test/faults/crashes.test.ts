@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { Client, Workspace } from '../support/client.ts';
 import { createDatabase } from '../support/database.ts';
 import { startServer } from '../support/server.ts';
@@ -8,7 +8,7 @@ import { cellsOf, runningOf } from '../support/server-process.ts';
 import { startWebServer } from '../support/web-server.ts';
 
 const limitMs = 180_000;
-const shortLease = { JOBCELL_LEASE_S: '5', JOBCELL_CELLS: '12', JOBCELL_FETCH_ALLOW: '127.0.0.1' };
+const shortLease = { JOBCELL_LEASE_S: '8', JOBCELL_CELLS: '12', JOBCELL_FETCH_ALLOW: '127.0.0.1' };
 /** Longer than any test: what happens, happens without the end of a lease. */
 const endlessLease = { ...shortLease, JOBCELL_LEASE_S: '600' };
 
@@ -35,6 +35,13 @@ const scripts = {
   started: 'export const main = ({ n }) => n;',
 };
 
+async function connect(databaseUrl: string): Promise<pg.Client> {
+  const database = new pg.Client(databaseUrl);
+  await database.connect();
+  afterAll(() => database.end());
+  return database;
+}
+
 /** Two servers on one database. The workspace is seen through the second one; `throughFirst` is the same one. */
 async function startPair(env: Record<string, string>) {
   const databaseUrl = await createDatabase();
@@ -43,9 +50,7 @@ async function startPair(env: Record<string, string>) {
   const workspace = await new Client(second).createWorkspace();
   await workspace.uploadJobFunctions(scripts);
   for (const name of ['steps', 'starts', 'started']) await workspace.putWorkflow(name, name);
-  const database = new pg.Client(databaseUrl);
-  await database.connect();
-  afterAll(() => database.end());
+  const database = await connect(databaseUrl);
   const throughFirst = new Workspace(new Client(first), workspace.name);
   return { first, second, workspace, throughFirst, database };
 }
@@ -179,56 +184,31 @@ test(
 );
 
 describe('D24: what brings its servers or its cells down again and again is given up', () => {
-  let workspace: Workspace;
-  let database: pg.Client;
-  let pid: number;
-  /** How often each step was begun, and whether its cells are still killed for it. */
-  const begun = new Map<string, number>();
-  const killsPerStep = 3;
-
-  beforeAll(async () => {
-    const web = await startWebServer((request, response) => {
-      const step = request.url!;
-      const times = (begun.get(step) ?? 0) + 1;
-      begun.set(step, times);
-      if (times > killsPerStep) return response.end();
-      for (const cell of cellsOf(pid)) process.kill(cell, 'SIGKILL');
-      return undefined;
-    });
-    // One cell: the one that is killed is the one that runs the step.
-    const server = await startServer({ env: { ...shortLease, JOBCELL_CELLS: '1' } });
-    pid = server.pid;
-    workspace = await new Client(server).createWorkspace();
-    await workspace.uploadJobFunctions({
-      'deadly-step': `export const main = async ({ n }) => { await fetch('${web.url}/' + n); };`,
-      deadly: `export function main() {
-        for (let n = 0; n < 20; n++) tailor.workflow.execJobFunction('deadly-step', { n });
-      }`,
-      quick: `export const main = () => 'quick';`,
-      endless: `export const main = () => new Promise(() => setTimeout(() => {}, 3_600_000));`,
-      looping: `export const main = () =>
-        [tailor.workflow.execJobFunction('quick'), tailor.workflow.execJobFunction('endless')];`,
-    });
-    for (const name of ['deadly', 'looping']) await workspace.putWorkflow(name, name);
-    database = new pg.Client(server.databaseUrl);
-    await database.connect();
-  });
-  afterAll(() => database.end());
-
   test(
     'after 10 takeovers in a row without a new record',
     async () => {
+      const server = await startServer({ env: shortLease });
+      const workspace = await new Client(server).createWorkspace();
+      await workspace.uploadJobFunctions({
+        quick: `export const main = () => 'quick';`,
+        endless: `export const main = () => new Promise(() => setTimeout(() => {}, 3_600_000));`,
+        looping: `export const main = () =>
+          [tailor.workflow.execJobFunction('quick'), tailor.workflow.execJobFunction('endless')];`,
+      });
+      await workspace.putWorkflow('looping', 'looping');
+      const database = await connect(server.databaseUrl);
       const id = await workspace.start('looping');
       for (let takeovers = 0; takeovers < 10; takeovers++) {
-        const running = await workspace.until(id, ({ stack }) => stack.at(-1) === 'endless');
-        expect(running.status).toBe('RUNNING');
+        await workspace.until(id, ({ status, stack }) => status === 'FAILED' || stack.at(-1) === 'endless');
         // Its server dies: what holds it now is a lease that has run out.
         const { rows } = await database.query<{ fence: number }>(
           `with s as (
-           insert into jobcell.servers (id, expires_at) values (gen_random_uuid(), now() - interval '1 second') returning id)
-         update jobcell.executions e set holder = s.id from s where e.id = $1 returning fence`,
+             insert into jobcell.servers (id, expires_at) values (gen_random_uuid(), now() - interval '1 second')
+             returning id)
+           update jobcell.executions e set holder = s.id from s where e.id = $1 and status = 'RUNNING' returning fence`,
           [id],
         );
+        if (rows.length === 0) break;
         await untilRows(
           database,
           `select 1 from jobcell.executions where id = '${id}' and fence > ${rows[0]!.fence}`,
@@ -237,6 +217,7 @@ describe('D24: what brings its servers or its cells down again and again is give
       }
       const given = await workspace.finished(id);
       expect(given).toMatchObject({ status: 'FAILED', error: { code: 'CRASH_LOOP', kind: 'PLATFORM', at: 'looping' } });
+      expect(given.error!.message).toContain('10 servers in a row');
       // A person who has mended it resumes it; what was finished is kept.
       await workspace.uploadJobFunction('endless', `export const main = () => 'mended';`);
       const resumed = await workspace.resume(id);
@@ -249,6 +230,25 @@ describe('D24: what brings its servers or its cells down again and again is give
   test(
     'after 50 deaths of cells in one attempt, though no step has lost its own four times',
     async () => {
+      const killsPerStep = 3;
+      const begun = new Map<string, number>();
+      const web = await startWebServer((request, response) => {
+        const times = (begun.get(request.url!) ?? 0) + 1;
+        begun.set(request.url!, times);
+        if (times > killsPerStep) return response.end();
+        for (const cell of cellsOf(server.pid)) process.kill(cell, 'SIGKILL');
+        return undefined;
+      });
+      // One cell: the one that is killed is the one that runs the step.
+      const server = await startServer({ env: { ...endlessLease, JOBCELL_CELLS: '1' } });
+      const workspace = await new Client(server).createWorkspace();
+      await workspace.uploadJobFunctions({
+        'deadly-step': `export const main = async ({ n }) => { await fetch('${web.url}/' + n); };`,
+        deadly: `export function main() {
+          for (let n = 0; n < 20; n++) tailor.workflow.execJobFunction('deadly-step', { n });
+        }`,
+      });
+      await workspace.putWorkflow('deadly', 'deadly');
       const execution = await workspace.run('deadly');
       expect(execution).toMatchObject({ status: 'FAILED', error: { code: 'CRASH_LOOP', at: 'deadly' } });
       const runs = [...begun.values()];
