@@ -69,6 +69,8 @@ export async function injectFaults(options: {
       }
       case 'stop': {
         const cells = member.cells();
+        // One that was only just forked may not have been told its deadline; there is no script in it either.
+        await pause(1_000);
         member.signal('SIGSTOP');
         // Not cut short by the end of the run: it is to be longer than the lease.
         await sleep(leaseMs + 500);
