@@ -57,6 +57,7 @@ export function forkCell(packageRoot: string, onMessage: (message: FromCell) => 
   const { pid = 0 } = child;
   const exit = Promise.withResolvers<CellExit>();
   let alive = true;
+  let over = false;
   let stderr = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     stderr = (stderr + text).slice(-stderrKept);
@@ -66,13 +67,17 @@ export function forkCell(packageRoot: string, onMessage: (message: FromCell) => 
     stderr = `${stderr}\n${error.message}`;
     if (pid === 0) gone(null, null);
   });
-  // 'close' comes after the last message and the last of stderr have been read.
+  // From 'exit' on it can be given nothing; 'close' comes after its last message and the last of stderr have been read.
+  child.on('exit', () => {
+    alive = false;
+  });
   child.on('close', gone);
   const statm = openStatm(pid);
   preferForOom(pid);
 
   function gone(code: number | null, signal: NodeJS.Signals | null): void {
-    if (!alive) return;
+    if (over) return;
+    over = true;
     alive = false;
     statm?.close();
     exit.resolve({ code, signal, stderr: stderr.trim() });

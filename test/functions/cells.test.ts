@@ -67,12 +67,15 @@ test('a cell that somebody kills is 503 CELL_LOST, and the function is not run a
     ms: 30_000,
   });
   while ((await list(workspace, '?status=RUNNING')).items.length === 0) await sleep(50);
-  for (const pid of children(server)) process.kill(pid, 'SIGKILL');
+  const killed = children(server);
+  for (const pid of killed) process.kill(pid, 'SIGKILL');
   const { status, headers, body } = await answer;
   expect(status).toBe(503);
   expect(headers.get('retry-after')).toBe('1');
   expect(body).toMatchObject({ code: 'CELL_LOST', logs: [], usage: { memoryLimitBytes: 32 * 1024 * 1024 } });
   expect((await list(workspace, '')).items).toMatchObject([{ id: body.executionId, status: 'FAILED' }]);
+  // A killed cell that has yet to go could still be handed out, and would be lost as well.
+  await expect.poll(() => children(server).some((pid) => killed.includes(pid)), { timeout: 10_000 }).toBe(false);
   expect((await invoke(workspace, 'asleep', { ms: 1 })).body.result).toBe('slept');
 });
 
