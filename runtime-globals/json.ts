@@ -5,8 +5,8 @@ import { utf8Bytes } from './text.ts';
 
 /**
  * JSON text of a value by the rules of behaviour.md 3: what JSON would silently change (NaN, Infinity, functions,
- * symbols, Map, Set) is a TypeError that names the path, as are BigInt and cycles. At most `payloadBytes` of UTF-8, found
- * out before the text leaves the isolate.
+ * symbols, Map, Set) is a TypeError that names the path, as are BigInt and cycles. At most `jsonDepth` levels and
+ * `payloadBytes` of UTF-8, found out before the text leaves the isolate.
  * @throws TypeError, or an error with code PAYLOAD_TOO_LARGE; what a getter or toJSON of the script's throws passes through.
  */
 export function toJson(value: unknown, root: string): string {
@@ -29,6 +29,7 @@ export function toJson(value: unknown, root: string): string {
       }
       if (isMap(member)) throw wrong(key, 'is a Map; convert it with Object.fromEntries or Array.from first');
       if (isSet(member)) throw wrong(key, 'is a Set; convert it with Array.from first');
+      if (depth === limits.jsonDepth) throw typeError(`${root} is nested more than ${limits.jsonDepth} levels deep.`);
       put(holders, depth, member);
       put(keys, depth, key);
       depth++;

@@ -48,6 +48,8 @@ export const limits = {
   scriptBytes: 16 * MiB,
   /** H "Rules for every route": bytes of arguments or of a result, as JSON text in UTF-8. */
   payloadBytes: 4 * MiB,
+  /** Arrays and objects inside each other in a body, in arguments or in a result: reading deeper ones stalls a server. */
+  jsonDepth: 1_000,
   /** Bytes of the JSON form of an upload: JSON escapes make a script longer, and its source map comes with it. */
   uploadBodyBytes: 48 * MiB,
   /** Bytes of the body of a start: the arguments and what stands around them. */

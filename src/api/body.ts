@@ -1,4 +1,6 @@
 import { JobcellError } from '../errors.ts';
+import { limits } from '../limits.ts';
+import { scanJson } from './json-scan.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -22,24 +24,19 @@ export function decodeUtf8(bytes: Buffer, what: string): string {
 export function parseJson(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   const text = decodeUtf8(bytes, 'body');
+  const { depth, overflow } = scanJson(text);
+  if (depth > limits.jsonDepth) throw badBody(`is nested more than ${limits.jsonDepth} levels deep`);
+  let value: unknown;
   try {
-    // The reviver is slow, and a number that may be too large is rare.
-    return mayOverflow.test(text) ? JSON.parse(text, refuseInfinity) : JSON.parse(text);
+    value = JSON.parse(text);
   } catch (error) {
-    if (error instanceof JobcellError) throw error;
     const reason = (error as SyntaxError).message;
     throw new JobcellError('BAD_REQUEST', `The body is not JSON: ${reason}.`, { cause: error });
   }
+  if (overflow === undefined) return value;
+  const shown = overflow.length > 40 ? `${overflow.slice(0, 40)}…` : overflow;
+  throw badBody(`holds the number ${shown}, which is larger than JavaScript has; send it as a string`);
 }
 
-/** Where there is no such digit sequence, no number of the text is beyond 1.8e308. */
-const mayOverflow = /[eE]\+?\d{3}|\d{200}/;
-
-/** Infinity has no JSON: `1e400` would be stored as null. */
-function refuseInfinity(key: string, value: unknown): unknown {
-  if (value !== Number.POSITIVE_INFINITY && value !== Number.NEGATIVE_INFINITY) return value;
-  const message = 'is a number larger than JavaScript has; send it as a string';
-  throw new JobcellError('BAD_REQUEST', `The body is not valid: \`${key}\` ${message}.`, {
-    errors: [{ path: key, message }],
-  });
-}
+const badBody = (message: string) =>
+  new JobcellError('BAD_REQUEST', `The body is not valid: it ${message}.`, { errors: [{ path: '', message }] });

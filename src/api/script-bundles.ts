@@ -20,6 +20,7 @@ import type { Workspace } from '../store/workspaces.ts';
 import { type Access, workspaceOf } from './access.ts';
 import { decodeUtf8, parseJson } from './body.ts';
 import type { ApiContext } from './dependencies.ts';
+import { scanJson } from './json-scan.ts';
 import { problems, tooLarge } from './problem.ts';
 import {
   jobFunctionName,
@@ -227,6 +228,7 @@ function readUpload({ script, sourceMap }: z.infer<typeof uploadBody>) {
 }
 
 function isJsonObject(text: string): boolean {
+  if (scanJson(text).depth > limits.jsonDepth) return false;
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -240,7 +242,8 @@ const badField = (path: string, message: string): JobcellError =>
 
 /** @throws JobcellError INVALID_SCRIPT */
 async function checkScript(sandbox: Pick<Sandbox, 'check'>, kind: ScriptKind, name: string, source: string) {
-  const check = await sandbox.check(source);
+  const memoryMb = kind.type === 'JOB' ? limits.jobFunctionMemoryMb : limits.functionMemoryMb;
+  const check = await sandbox.check(source, memoryMb);
   if (check.ok) return check.format;
   const { message, line, column } = check;
   throw new JobcellError('INVALID_SCRIPT', `${capitalized(kind.noun)} \`${name}\` was not stored. ${message}`, {

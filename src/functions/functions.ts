@@ -222,7 +222,12 @@ export function createFunctionService(options: FunctionServiceOptions): Function
 
     async testRun(request) {
       const { script, type } = request;
-      const target: Target = { name: null, version: null, type, prepare: (lease) => prepareUnstored(lease, script) };
+      const target: Target = {
+        name: null,
+        version: null,
+        type,
+        prepare: (lease) => prepareUnstored(lease, script, limitsOf[type].memoryMb),
+      };
       return tracked(run(target, request, request.args.length + script.length));
     },
 
@@ -246,8 +251,8 @@ export function createFunctionService(options: FunctionServiceOptions): Function
 const dropped: BodyEnd = { type: 'gone', lost: false, logs: [] };
 
 /** A script that is not stored was never checked: that happens in the same cell, right before its run. */
-async function prepareUnstored(lease: CellLease, text: string): ReturnType<Target['prepare']> {
-  const check = await lease.check(text);
+async function prepareUnstored(lease: CellLease, text: string, memoryMb: number): ReturnType<Target['prepare']> {
+  const check = await lease.check(text, memoryMb);
   if (!check.ok) return invalidScript(check, 'test-run');
   const hash = createHash('sha256').update(text).digest('hex');
   const script: ScriptSource = { hash, format: check.format, fileName: 'test-run.js' };

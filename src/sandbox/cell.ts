@@ -29,7 +29,7 @@ export interface Cell {
   readonly alive: boolean;
   readonly process: CellProcess;
   run(request: BodyRequest): Promise<BodyEnd>;
-  check(source: string): Promise<ScriptCheck>;
+  check(source: string, memoryMb: number): Promise<ScriptCheck>;
   setDeadline(at: number): void;
   /** Ends every body as `gone`, and every isolate; false when the cell had to be killed for it. */
   reset(): Promise<boolean>;
@@ -53,7 +53,7 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
   const over = new Map<number, Over>();
   const growths = new Map<number, Growth>();
   let nextBody = 1;
-  let checking: PromiseWithResolvers<ScriptCheck> | undefined;
+  let checking: (PromiseWithResolvers<ScriptCheck> & { memoryMb: number }) | undefined;
   let resetting: PromiseWithResolvers<boolean> | undefined;
   /** Set when we kill it: the body it is about, and its error; without one nobody's. */
   let verdict: { body: number; error: CodedError } | 'ours' | undefined;
@@ -128,9 +128,10 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
 
   /** The cell is ending an isolate that passed a limit. If it does not manage in time, the whole cell goes. */
   function passedLimit(id: number, { error, usage, graceMs }: Over): void {
-    over.set(id, { error, usage, graceMs });
+    const passed = { error, usage, graceMs };
+    over.set(id, passed);
     setTimeout(() => {
-      if (over.has(id)) killFor(id, error);
+      if (over.get(id) === passed) killFor(id, error);
     }, graceMs);
   }
 
@@ -185,6 +186,13 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
     return { ok: false, message: `The script could not be evaluated: ${error.message}.`, line: null, column: null };
   }
 
+  /** What can be using the process at this moment: the deepest body, unless it stands still, or a check. */
+  function runningNow(): { id: number; memoryMb: number } | undefined {
+    const body = bodies.at(-1);
+    if (body === undefined) return checking && { id: checkBody, memoryMb: checking.memoryMb };
+    return body.blocked ? undefined : { id: body.id, memoryMb: body.request.limits.memoryMb };
+  }
+
   function usageOf(body: BodyRun) {
     const passed = over.get(body.id);
     if (passed !== undefined) return passed.usage;
@@ -224,13 +232,18 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
       growths.delete(id);
       return end;
     },
-    async check(source) {
+    async check(source, memoryMb) {
       if (!process.alive) throw cellLost();
-      checking = Promise.withResolvers();
-      process.send({ t: 'check', source });
-      const check = await checking.promise;
-      checking = undefined;
-      return check;
+      checking = { ...Promise.withResolvers<ScriptCheck>(), memoryMb };
+      growths.set(checkBody, trackGrowth(process.memory().rss));
+      lastHeard = performance.now();
+      process.send({ t: 'check', source, memoryMb });
+      try {
+        return await checking.promise;
+      } finally {
+        checking = undefined;
+        growths.delete(checkBody);
+      }
     },
     setDeadline: (at) => process.send({ t: 'deadline', at }),
     async reset() {
@@ -253,13 +266,13 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
       await exited;
     },
     watch(now) {
-      const body = bodies.at(-1);
-      if (body === undefined || body.blocked) return;
-      const { limits } = body.request;
-      const grown = growths.get(body.id)?.read(process.memory().rss) ?? 0;
+      const running = runningNow();
+      if (running === undefined) return;
+      const { id, memoryMb } = running;
+      const grown = growths.get(id)?.read(process.memory().rss) ?? 0;
       // The cell looks more often and kills itself; this is for one that does not come to it.
-      if (grown > memoryBound(limits.memoryMb)) killFor(body.id, memoryLimitError(limits, grown));
-      if (now - lastHeard > silenceMs) killFor(body.id, crashError('it stopped answering'));
+      if (grown > memoryBound(memoryMb)) killFor(id, memoryLimitError({ memoryMb }, grown));
+      if (now - lastHeard > silenceMs) killFor(id, crashError('it stopped answering'));
     },
   };
   return cell;

@@ -24,7 +24,7 @@ export function createSandbox(options: PoolOptions): Sandbox {
           clean = false;
         return end;
       },
-      check: (source) => cell.check(source),
+      check: cell.check,
       async drop() {
         if (!(await cell.reset())) clean = false;
       },
@@ -38,22 +38,22 @@ export function createSandbox(options: PoolOptions): Sandbox {
   return {
     async start() {
       await pool.start();
-      const check = await checkIn('', 'export const main = () => 1;');
+      const check = await checkIn('', 'export const main = () => 1;', limits.functionMemoryMb);
       if (!check.ok) throw new Error(`The sandbox cannot run a script: ${check.message}`);
     },
     stop: pool.stop,
     free: pool.free,
     onFree: pool.onFree,
     acquire,
-    check: (source, workspaceId = '') => checkIn(workspaceId, source),
+    check: (source, memoryMb, workspaceId = '') => checkIn(workspaceId, source, memoryMb),
     extendDeadline: (msFromNow) => pool.setDeadline(monotonicMs() + msFromNow),
   };
 
   /** A cell that is lost is nobody's fault, least of all the script's: another one checks it (D23). */
-  async function checkIn(workspaceId: string, source: string): Promise<ScriptCheck> {
+  async function checkIn(workspaceId: string, source: string, memoryMb: number): Promise<ScriptCheck> {
     for (let losses = 1; ; losses++) {
       try {
-        return await checkOnce(workspaceId, source);
+        return await checkOnce(workspaceId, source, memoryMb);
       } catch (error) {
         const lost = error instanceof JobcellError && error.code === 'CELL_LOST';
         if (!lost || losses > limits.cellLossesPerStep) throw error;
@@ -61,11 +61,11 @@ export function createSandbox(options: PoolOptions): Sandbox {
     }
   }
 
-  async function checkOnce(workspaceId: string, source: string): Promise<ScriptCheck> {
+  async function checkOnce(workspaceId: string, source: string, memoryMb: number): Promise<ScriptCheck> {
     const holder = { workspaceId, reserve: true };
     const cell = await pool.acquire(holder, checkWaitMs, undefined);
     try {
-      return await cell.check(source);
+      return await cell.check(source, memoryMb);
     } finally {
       await pool.release(cell, holder, workspaceId !== '');
     }

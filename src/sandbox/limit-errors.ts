@@ -6,7 +6,7 @@ import type { CodedError } from './wire.ts';
 const MiB = 1024 * 1024;
 
 /** The texts clients match on. `used` is always more than the limit, however coarse the measure was. */
-export function memoryLimitError(limits: BodyLimits, usedBytes: number): CodedError {
+export function memoryLimitError(limits: Pick<BodyLimits, 'memoryMb'>, usedBytes: number): CodedError {
   const used = Math.max(limits.memoryMb + 1, Math.ceil(usedBytes / MiB));
   return limitError('MEMORY_LIMIT_EXCEEDED', `Memory limit exceeded: used ${used} MB of ${limits.memoryMb} MB limit`);
 }

@@ -13,7 +13,10 @@ export interface PoolOptions {
   reserved?: number;
   /** Cells kept warm while idle. */
   prewarmed: number;
-  /** New runs wait while all cells together hold more than this of their own. */
+  /**
+   * While all cells together hold more than this of their own, new runs wait, but for the short ones (`reserve`) of a
+   * workspace that holds little of it.
+   */
   memoryMb: number;
   /** Holds dist/ and node_modules/. */
   packageRoot: string;
@@ -60,12 +63,14 @@ const startsAtOnce = Math.max(2, availableParallelism());
 const computingAtOnce = Math.max(4, 3 * availableParallelism());
 const settleMs = 50;
 const housekeepingMs = 1_000;
+/** Of the memory budget: a workspace that holds no more than this still gets cells for short runs when it is used up. */
+const smallShare = 1 / 8;
 
 export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot, logger }: PoolOptions): Pool {
   const cgroups = openCellCgroups(logger);
   const fairness = createFairness(cells, reserved);
   const all = new Set<Cell>();
-  const busy = new Set<Cell>();
+  const busy = new Map<Cell, Holder>();
   let idle: IdleCell[] = [];
   /** Busy ones whose deadline passed: they end at any moment, or did not notice; either way nobody gets them again. */
   const lapsedCells = new WeakSet<Cell>();
@@ -75,6 +80,8 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
   let deadlineAt: number | undefined;
   let stopped = false;
   let overBudget = false;
+  /** Bytes of their own that the busy cells of each workspace held at the last look. */
+  let ownBytes = new Map<string, number>();
   let watchdog: NodeJS.Timeout | undefined;
   let housekeeper: NodeJS.Timeout | undefined;
   let lastWatch = 0;
@@ -86,9 +93,11 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
   /** Short runs that began just now. */
   const beginning = new Map<Cell, NodeJS.Timeout>();
   const mayBegin = (holder: Holder) => !holder.reserve || beginning.size < computingAtOnce;
+  const hasMemory = ({ workspaceId, reserve }: Holder) =>
+    !overBudget || (reserve && (ownBytes.get(workspaceId) ?? 0) <= memoryMb * 1024 * 1024 * smallShare);
   /** Waiters that only lack a cell; the others wait until something of their workspace, or another run, ends. */
   const waitingForCell = () => {
-    const admitted = waiters.filter(fairness.admits);
+    const admitted = waiters.filter((waiter) => hasMemory(waiter) && fairness.admits(waiter));
     const short = admitted.filter(({ reserve }) => reserve).length;
     return admitted.length - short + Math.min(short, computingAtOnce - beginning.size);
   };
@@ -125,20 +134,23 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
   /** Serves waiters from idle cells, and forks or makes room for the ones left over and for the warm reserve. */
   function serve(): void {
     if (stopped || lapsed()) return;
-    while (!overBudget) {
-      const index = fairness.next(waiters, (waiter) => mayBegin(waiter) && pick(waiter.workspaceId) !== undefined);
+    for (;;) {
+      const index = fairness.next(
+        waiters,
+        (waiter) => hasMemory(waiter) && mayBegin(waiter) && pick(waiter.workspaceId) !== undefined,
+      );
       if (index === -1) break;
       const [waiter] = waiters.splice(index, 1) as [Waiter];
       const entry = pick(waiter.workspaceId) as IdleCell;
       idle.splice(idle.indexOf(entry), 1);
-      busy.add(entry.cell);
+      busy.set(entry.cell, waiter);
       fairness.take(waiter);
       if (waiter.reserve) begin(entry.cell);
       watchdog ??= setInterval(watch, watchMs);
       waiter.resolve(entry.cell);
     }
     const fresh = idle.filter((entry) => entry.workspaceId === null).length + starting;
-    const wanted = (overBudget ? 0 : waitingForCell()) + Math.min(prewarmed, cells - busy.size);
+    const wanted = waitingForCell() + Math.min(prewarmed, cells - busy.size);
     for (let missing = wanted - fresh; missing > 0; missing--) {
       // After a failed start only the housekeeper tries again, once a second.
       if (startFailed || starting >= startsAtOnce) break;
@@ -183,7 +195,7 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
     // When this process itself stood still, messages of the cells are still on their way: ask again next time.
     const late = now - lastWatch > 20 * watchMs && lastWatch !== 0;
     lastWatch = now;
-    for (const cell of busy) cell.watch(late ? 0 : now);
+    for (const cell of busy.keys()) cell.watch(late ? 0 : now);
   }
 
   function housekeep(): void {
@@ -194,7 +206,13 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
       void cell.kill();
     }
     let own = 0;
-    for (const cell of all) own += cell.process.memory().own;
+    ownBytes = new Map();
+    for (const cell of all) {
+      const bytes = cell.process.memory().own;
+      const holder = busy.get(cell)?.workspaceId;
+      own += bytes;
+      if (holder !== undefined) ownBytes.set(holder, (ownBytes.get(holder) ?? 0) + bytes);
+    }
     const wasOver = overBudget;
     overBudget = own > memoryMb * 1024 * 1024;
     if (overBudget && !wasOver) logger.warn({ own, memoryMb }, 'the cells are over their memory budget: new runs wait');
@@ -267,7 +285,7 @@ export function openPool({ cells, reserved = 0, prewarmed, memoryMb, packageRoot
     setDeadline(at) {
       if (lapsed()) {
         // They kill themselves, if they have not yet; what would be handed out now would die in its run.
-        for (const cell of busy) lapsedCells.add(cell);
+        for (const cell of busy.keys()) lapsedCells.add(cell);
         for (const { cell } of idle.splice(0)) void cell.kill();
       }
       deadlineAt = at;

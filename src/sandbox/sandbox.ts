@@ -34,10 +34,11 @@ export interface Sandbox {
   }): Promise<CellLease>;
   /**
    * Checks a script for upload: compiles and evaluates it with every host call refused. Never rejects for the script's
-   * fault. With a `workspaceId` the cell may be used again for that workspace; without one it is thrown away.
+   * fault. `memoryMb` is the limit under which the script will run. With a `workspaceId` the cell may be used again for
+   * that workspace; without one it is thrown away.
    * @throws JobcellError OVERLOADED when no cell is free in time.
    */
-  check(source: string, workspaceId?: string): Promise<ScriptCheck>;
+  check(source: string, memoryMb: number, workspaceId?: string): Promise<ScriptCheck>;
   /**
    * Pushes the lease of all cells on (D4): each kills itself when the machine's monotonic clock is `msFromNow` further,
    * whatever has become of this process. No cell has a deadline before the first call.
@@ -58,7 +59,7 @@ export interface CellLease {
    */
   run(body: BodyRequest): Promise<BodyEnd>;
   /** Checks a script as `Sandbox.check` does, in this cell; nothing else may run in it meanwhile. */
-  check(source: string): Promise<ScriptCheck>;
+  check(source: string, memoryMb: number): Promise<ScriptCheck>;
   /** Ends every isolate of the run without an answer to anything; a clean end (sandbox.md, The design, 8). */
   drop(): Promise<void>;
   /** Gives the cell back. After this the lease is dead. Resolves once its tree is confirmed gone. */

@@ -19,7 +19,7 @@ export type ToCell =
   | { t: 'answer'; body: number; call: number; answer: HostAnswer }
   /** Ends every isolate without a word to its script; answered by `idle`. */
   | { t: 'reset' }
-  | { t: 'check'; source: string };
+  | { t: 'check'; source: string; memoryMb: number };
 
 export type FromCell =
   | { t: 'ready' }

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
+import { limits } from '../../src/limits.ts';
 import { Client, type Execution, type Problem, type Workspace } from '../support/client.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 
@@ -60,10 +61,28 @@ describe('a start', () => {
     expect(answer.body).toMatchObject({ args: { id: 12345678901234567000, large: 1e300 }, result: { text: '1e400' } });
     for (const number of ['1e400', '-1E+0999', `${'9'.repeat(320)}`, `${'9'.repeat(250)}e99`]) {
       const { status, body } = await raw(`{"deep":[{"price":${number}}]}`);
-      expect({ status, code: body.code, errors: body.errors }).toEqual({
+      expect({ status, code: body.code, detail: body.detail }).toEqual({
         status: 400,
         code: 'BAD_REQUEST',
-        errors: [{ path: 'price', message: 'is a number larger than JavaScript has; send it as a string' }],
+        detail: expect.stringContaining(number.slice(0, 40)),
+      });
+    }
+  });
+
+  test('refuses what is nested so deeply that reading it would stall the server', async () => {
+    const raw = (args: string) =>
+      client.post<Problem & Execution>(`${workspace.path}/workflows/echo-flow/start?wait=30`, `{"args":${args}}`, {
+        headers: { 'content-type': 'application/json' },
+      });
+    // The object around `args` is a level, too.
+    const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
+    expect((await raw(nested(limits.jsonDepth - 1))).body.status).toBe('SUCCESS');
+    for (const levels of [limits.jsonDepth, 2_000_000]) {
+      const { status, body } = await raw(nested(levels));
+      expect({ status, code: body.code, detail: body.detail }).toEqual({
+        status: 400,
+        code: 'BAD_REQUEST',
+        detail: expect.stringContaining('nested more than 1000 levels deep'),
       });
     }
   });

@@ -207,10 +207,28 @@ describe('the pool', () => {
     const run = runIn(lease, hog);
     await expect.poll(() => sandbox.free(), { timeout: 20_000 }).toBe(0);
     await expect(sandbox.acquire({ workspaceId: 'b', waitMs: 100 })).rejects.toMatchObject({ code: 'OVERLOADED' });
+    const short = { reserve: true, waitMs: 100 };
+    await expect(sandbox.acquire({ workspaceId: 'a', ...short })).rejects.toMatchObject({ code: 'OVERLOADED' });
+    // Of another workspace, which did not use it up, short runs go on.
+    const other = await sandbox.acquire({ workspaceId: 'b', reserve: true });
+    await other.release();
     expect(resultOf(await run)).toBe(220);
     // Whether the cell goes depends on how much of it the system has back by now; either way runs start again.
     await lease.release();
     expect(resultOf(await runOnce(sandbox, one))).toBe(1);
+  });
+
+  it('ends a check whose cell has stopped answering', async () => {
+    sandbox = await startSandbox({ cells: 1, prewarmed: 1 });
+    const lease = await sandbox.acquire({ workspaceId: 'a' });
+    const check = lease.check(
+      'for (const end = Date.now() + 500; Date.now() < end; ); export const main = () => 1;',
+      32,
+    );
+    process.kill(lease.pid, 'SIGSTOP');
+    expect(await check).toMatchObject({ ok: false, message: expect.stringContaining('stopped answering') });
+    await lease.release();
+    expect(gone(lease.pid)).toBe(true);
   });
 
   it('leaves no process behind when it stops', async () => {

@@ -20,6 +20,12 @@ function expectMemory(end: BodyEnd, limitMb: number): void {
   expect(usage.memoryLimitBytes).toBe(limitMb * 1024 * 1024);
 }
 
+/** CPU time that a process has used so far, in ticks of 10 ms. */
+function cpuMsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
 describe('memory', () => {
   it.each([
     ['objects', '01-array-push-objects.js'],
@@ -100,6 +106,18 @@ describe('time', () => {
       });
       expect(failureOf(run).error.code).toMatch(/^(CPU|TIME)_LIMIT_EXCEEDED$/);
     }
+  });
+
+  it('counts what the cell computes for a script, too', async () => {
+    // Each timer that is due before all others is a message to the cell.
+    const script = 'export function main() { for (let due = 2e9; ; due--) clearTimeout(setTimeout(() => {}, due)); }';
+    const lease = await sandbox.acquire({ workspaceId: 'timers' });
+    const before = cpuMsOf(lease.pid);
+    const { error, usage } = failureOf(await runIn(lease, script, { limits: { cpuMs: 1_000 } }));
+    const used = cpuMsOf(lease.pid) - before;
+    await lease.release();
+    expect(error.code).toBe('CPU_LIMIT_EXCEEDED');
+    expect(usage.cpuMs).toBeGreaterThan(used / 2);
   });
 
   it('on the wall ends, while waiting', async () => {

@@ -25,7 +25,7 @@ describe('the entry (behaviour.md 1)', () => {
       'script',
     ],
   ] as const)('%s', async (_, script, format) => {
-    expect(await sandbox.check(script)).toEqual({ ok: true, format });
+    expect(await sandbox.check(script, 256)).toEqual({ ok: true, format });
     expect(resultOf(await runOnce(sandbox, script, { args: { name: 'you' }, format }))).toEqual({ hello: 'you' });
   });
 
@@ -47,7 +47,7 @@ describe('the entry (behaviour.md 1)', () => {
 
   it('supports top-level await that settles by itself, and reports what the top level throws', async () => {
     const awaiting = 'const x = await Promise.resolve(41); export const main = () => x + 1;';
-    expect(await sandbox.check(awaiting)).toEqual({ ok: true, format: 'module' });
+    expect(await sandbox.check(awaiting, 256)).toEqual({ ok: true, format: 'module' });
     expect(resultOf(await runOnce(sandbox, awaiting))).toBe(42);
     const throwing = failureOf(
       await runOnce(sandbox, '\nthrow new RangeError("top"); export function main() {}', { format: 'module' }),
@@ -112,20 +112,29 @@ describe('check', () => {
       null,
     ],
   ])('refuses %s', async (_, script, message, line, column) => {
-    const check = await sandbox.check(script);
+    const check = await sandbox.check(script, 256);
     expect(check).toMatchObject({ ok: false, message: expect.stringMatching(message) });
     if (!check.ok && line !== null) expect({ line: check.line, column: check.column }).toEqual({ line, column });
   });
 
+  it('evaluates a script under the memory limit that it will run with', async () => {
+    const script = 'const kept = new Float64Array(8 << 20).fill(1.5); export const main = () => kept.length;';
+    expect(await sandbox.check(script, 256)).toMatchObject({ ok: true });
+    expect(await sandbox.check(script, 32)).toMatchObject({
+      ok: false,
+      message: expect.stringMatching(/Memory limit exceeded: used \d+ MB of 32 MB limit/),
+    });
+  });
+
   it('leaves the sandbox unharmed and works for one workspace again and again', async () => {
     for (let i = 0; i < 5; i++) {
-      expect(await sandbox.check(`export const main = () => ${i};`, 'w1')).toEqual({ ok: true, format: 'module' });
+      expect(await sandbox.check(`export const main = () => ${i};`, 256, 'w1')).toEqual({ ok: true, format: 'module' });
     }
   });
 
   it('does not mistake a stray rejection for a throw (D34)', async () => {
     const script = 'Promise.reject(new Error("stray")); export const main = () => 1;';
-    expect(await sandbox.check(script)).toEqual({ ok: true, format: 'module' });
+    expect(await sandbox.check(script, 256)).toEqual({ ok: true, format: 'module' });
     expect(resultOf(await runOnce(sandbox, script))).toBe(1);
   });
 });

@@ -81,7 +81,7 @@ function run(start: BodyStart, bodyHost: BodyHost = host): void {
 }
 
 /** Checks a script for upload: evaluates it, with every host call refused. */
-function check(source: string): void {
+function check(source: string, memoryMb: number): void {
   const format = formatOf(source);
   if (typeof format !== 'string') {
     send({ t: 'checked', check: format });
@@ -97,7 +97,7 @@ function check(source: string): void {
       script: { hash: '', format, fileName: checkedFileName },
       args: '{}',
       context: '{}',
-      limits: { memoryMb: limits.jobFunctionMemoryMb, cpuMs: limits.uploadCpuMs, wallMs: checkWallMs },
+      limits: { memoryMb, cpuMs: limits.uploadCpuMs, wallMs: checkWallMs },
       replay: null,
       checking: checkRefusal,
     },
@@ -172,7 +172,7 @@ process.on('message', (message: ToCell) => {
     case 'reset':
       return void reset().catch(fatal);
     case 'check':
-      return check(message.source);
+      return check(message.source, message.memoryMb);
   }
 });
 

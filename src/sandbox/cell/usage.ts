@@ -7,7 +7,8 @@ const MiB = 1024 * 1024;
 
 /**
  * The clocks and the memory of one body. Time counts while its isolate is live and not blocked in a host call (D26);
- * memory is what this process grew by since the body started, since blocked ancestors cannot grow.
+ * memory is what this process grew by since the body started, since blocked ancestors cannot grow. CPU time is that of the
+ * isolate's thread and of this one, which works for the script as well: calls, timers, log lines.
  */
 export interface Meter {
   block(): void;
@@ -26,21 +27,31 @@ export interface Meter {
 /** Bytes a script can touch for the first time within a millisecond: 1.2 GB/s was the most that was measured. */
 const fastestGrowth = 2 * MiB;
 
+/** CPU time of this thread so far, ms. */
+function threadCpu(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+}
+
 export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
   const cpuAtStart = isolate.cpuTime;
   const growth = trackGrowth(process.memoryUsage.rss());
-  let cpuMs = 0;
+  let isolateCpuMs = 0;
+  let threadCpuMs = 0;
   let ranMs = 0;
   let since: number | undefined = performance.now();
+  let threadSince = threadCpu();
 
   const wallMs = () => ranMs + (since === undefined ? 0 : performance.now() - since);
   const readCpu = () => {
     // A disposed isolate cannot be asked any more; its last reading stands.
-    if (!isolate.isDisposed) cpuMs = Number(isolate.cpuTime - cpuAtStart) / 1e6;
-    return cpuMs;
+    if (!isolate.isDisposed) isolateCpuMs = Number(isolate.cpuTime - cpuAtStart) / 1e6;
+    return isolateCpuMs + threadCpuMs + (since === undefined ? 0 : threadCpu() - threadSince);
   };
   const pause = () => {
+    if (since === undefined) return;
     ranMs = wallMs();
+    threadCpuMs += threadCpu() - threadSince;
     since = undefined;
   };
 
@@ -58,6 +69,7 @@ export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
     },
     unblock() {
       since = performance.now();
+      threadSince = threadCpu();
       growth.unblock(process.memoryUsage.rss());
     },
     sample() {
