@@ -29,7 +29,8 @@ export function errorFromHost(error: ScriptError, position: number | null): Erro
   const Constructor = errorConstructors[error.name] ?? IntrinsicError;
   const made = new Constructor(error.message);
   defineProperty(made, 'name', hidden(error.name));
-  defineProperty(made, 'stack', hidden(error.stack));
+  // An error of the platform's own has none: then it is the call's, so that its author sees the line.
+  if (error.stack !== '') defineProperty(made, 'stack', hidden(error.stack));
   if (error.code !== undefined) defineProperty(made, 'code', hidden(error.code));
   weakSet(origins, made, { position, stack: error.stack, code: error.code } satisfies Origin);
   return made;

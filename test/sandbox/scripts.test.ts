@@ -17,6 +17,7 @@ describe('the entry (behaviour.md 1)', () => {
     ['export async function main', 'export async function main(a) { return { hello: a.name }; }', 'module'],
     ['export const main', 'export const main = async (a) => ({ hello: a.name });', 'module'],
     ['export default', 'export default async (a) => ({ hello: a.name });', 'module'],
+    ['a byte order mark', '\uFEFFexport const main = (a) => ({ hello: a.name });', 'module'],
     ['globalThis.main', 'globalThis.main = async function (a) { return { hello: a.name }; };', 'script'],
     ['a top-level function main', 'function main(a) { return { hello: a.name }; }', 'script'],
     [
@@ -107,7 +108,7 @@ describe('check', () => {
     [
       'top-level await of nothing',
       'await new Promise(() => {}); export const main = () => 1;',
-      /initiali|main/,
+      /initiali.*await inside main instead/,
       null,
       null,
     ],

@@ -13,7 +13,8 @@ export function formatOf(source: string): ScriptFormat | ScriptCheck {
   let imports: ReturnType<typeof parse>[0];
   let hasModuleSyntax: boolean;
   try {
-    [imports, , , hasModuleSyntax] = parse(source);
+    // To the lexer a byte order mark is no white space, as it is to the language.
+    [imports, , , hasModuleSyntax] = parse(source.startsWith('\uFEFF') ? ` ${source.slice(1)}` : source);
   } catch {
     // V8 words the same syntax error better, and both formats fail alike.
     return 'module';
@@ -36,6 +37,10 @@ function positionAt(source: string, offset: number): { line: number; column: num
   const before = source.slice(0, offset);
   return { line: before.split('\n').length, column: offset - before.lastIndexOf('\n') };
 }
+
+/** A module that awaits is not waited for, so its exports are looked at too early. */
+const hintFor = (message: string) =>
+  /before initialization/.test(message) ? ' If the script awaits at its top level, await inside main instead.' : '';
 
 /** What the run of a check says about the script. */
 export function checkResult(format: ScriptFormat, end: CellBodyEnd): ScriptCheck {
@@ -61,7 +66,7 @@ export function checkResult(format: ScriptFormat, end: CellBodyEnd): ScriptCheck
   const where = place === null ? '' : ` (line ${place.line}, column ${place.column})`;
   const message =
     error.kind === 'USER_RUNTIME'
-      ? `The top level of the script threw ${error.name}: ${error.message}${where}.`
+      ? `The top level of the script threw ${error.name}: ${error.message}${where}.${hintFor(error.message)}`
       : `The script could not be evaluated: ${error.message}.`;
   return { ok: false, message, line: place?.line ?? null, column: place?.column ?? null };
 }
