@@ -222,7 +222,7 @@ export const main = async (args: Args) => { await order(args); };
     );
     const one = await workspace.resume(failed.id);
     expect(one.error!.message).toContain(
-      `returned after 1 call, without a call that an earlier run of it had made. It is at position 1, made by run 1 ` +
+      `returned after 1 call, without a call that an earlier run of it had made. It is at position 1, made by run ${replay === 'always' ? 2 : 1} ` +
         `right after execJobFunction("echo", {"n":1}): recorded execJobFunction("echo", {"n":2}).`,
     );
   });

@@ -22,3 +22,6 @@ create table resume_records (
   primary key (workspace_id, execution_id, path),
   foreign key (workspace_id, execution_id) references resumes (workspace_id, execution_id) on delete cascade
 );
+
+-- D31: whoever deletes it by force does not wait for the functions that run in it; they are ended.
+alter table workspaces add column deleting_by_force boolean not null default false;
