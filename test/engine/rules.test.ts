@@ -170,6 +170,24 @@ test('D12: 256 readings of the clock are kept before a call; a mismatch says so 
   expect(error!.message).toContain('Before its call at position 0 the body read the clock 256 times or more');
 });
 
+test('D13: chance is the same on a replay, and fresh in a body that is run again', async () => {
+  await workspace.uploadJobFunctions({
+    'draws-main': `export function main() {
+      const id = crypto.randomUUID();
+      tailor.workflow.execJobFunction('step', { id });
+      tailor.workflow.execJobFunction('draws-fails', { id, n: Math.random() });
+    }`,
+    'draws-fails': `export const main = () => { throw new Error(crypto.randomUUID()); };`,
+  });
+  await workspace.putWorkflow('draws', 'draws-main');
+  const failed = await workspace.run('draws', {}, { replay: 'always' });
+  // Had main drawn anything else this time, its calls would not match.
+  const again = await workspace.resume(failed.id, { code: 'pinned' });
+  expect(again).toMatchObject({ status: 'FAILED', error: { code: 'SCRIPT_ERROR', at: 'draws-main/draws-fails' } });
+  expect(again.jobExecutions.map(({ args }) => args)).toEqual(failed.jobExecutions.map(({ args }) => args));
+  expect(again.error!.message).not.toBe(failed.error!.message);
+});
+
 test('an idempotency key answers the first execution again, and refuses another request', async () => {
   await workspace.putWorkflow('once', 'step');
   const invoker = { id: 'u-1', type: 'user', attributes: ['a'], attributeMap: { x: 1, y: 2 } };
