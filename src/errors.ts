@@ -8,7 +8,7 @@ export const errorTable = {
   NOT_FOUND: { status: 404, title: 'Not found' },
   METHOD_NOT_ALLOWED: { status: 405, title: 'The route does not take this method' },
   CONFLICT: { status: 409, title: 'In conflict with what is stored' },
-  IDEMPOTENCY_MISMATCH: { status: 409, title: 'The idempotency key was used with other arguments' },
+  IDEMPOTENCY_MISMATCH: { status: 409, title: 'The idempotency key was used for another request' },
   ALREADY_RESOLVED: { status: 409, title: 'The wait was resolved already' },
   NOT_WAITING: { status: 404, title: 'The execution does not wait for this' },
   PAYLOAD_TOO_LARGE: { status: 413, title: 'Too large' },

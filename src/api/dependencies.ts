@@ -8,7 +8,7 @@ interface Executions {
   /**
    * Starts an execution, or finds the one that the idempotency key started first (`created` is false then).
    * `args` and `invoker` are JSON text.
-   * @throws JobcellError NOT_FOUND (no such workflow), IDEMPOTENCY_MISMATCH (the key was used with other arguments).
+   * @throws JobcellError NOT_FOUND (no such workflow), IDEMPOTENCY_MISMATCH (the key was used for another request).
    */
   start(request: {
     workspaceId: string;
@@ -31,7 +31,7 @@ interface Executions {
   }): Promise<void>;
   /** @throws JobcellError NOT_FOUND; CONFLICT when SUCCESS or FAILED. */
   cancel(workspaceId: string, executionId: string): Promise<void>;
-  /** Removes what is no longer kept now, instead of within a minute (D31, D32). */
+  /** Removes what is left of deleted workspaces now, instead of within a minute (D31). */
   tidyUp(): void;
   /** `result` is JSON text. @throws JobcellError NOT_WAITING, ALREADY_RESOLVED */
   resolveWait(wait: { workspaceId: string; executionId: string; key: string }, result: string): Promise<void>;

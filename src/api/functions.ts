@@ -63,7 +63,7 @@ const scriptFailures = [
   'PAYLOAD_TOO_LARGE',
   'CELL_CRASHED',
 ] as const satisfies HttpErrorCode[];
-const ourFailures = ['CELL_LOST', 'UNAVAILABLE', 'INTERNAL'] as const satisfies HttpErrorCode[];
+const ourFailures = ['CONFLICT', 'CELL_LOST', 'UNAVAILABLE', 'INTERNAL'] as const satisfies HttpErrorCode[];
 
 const describeCodes = (codes: readonly ErrorCode[]) =>
   codes.map((code) => `\`${code}\`: ${errorTable[code].title}`).join('; ');
@@ -74,6 +74,7 @@ const runProblem = (codes: readonly ErrorCode[]) => ({
 
 const response = {
   200: invokedSchema,
+  409: runProblem(['CONFLICT']),
   422: runProblem(scriptFailures),
   503: runProblem(['OVERLOADED', 'CELL_LOST', 'UNAVAILABLE']),
 };

@@ -59,17 +59,26 @@ export const embeddedJson = z
     `Any JSON value; above ${limits.embeddedValueBytes / 1024} KB \`{ "truncated": true, "size": bytes }\` in its place. The job execution has it in full.`,
   );
 
+const errorProperties = {
+  name: { type: 'string' },
+  message: { type: 'string' },
+  stack: { type: 'string' },
+  kind: { type: 'string', enum: ['NONE', 'USER_RUNTIME', 'USER_NON_RUNTIME', 'PLATFORM'] },
+  code: { type: 'string', description: 'A code of docs/errors.md' },
+  at: { type: 'string', description: 'Stacked job name where it came from' },
+} as const;
+
 /** What made an execution or a step fail. Raw too: it is stored as it was made. */
 export const executionError = rawJson().meta({
   description: 'What made it fail; null when nothing did',
   type: ['object', 'null'],
   properties: {
-    name: { type: 'string' },
-    message: { type: 'string' },
-    stack: { type: 'string' },
-    kind: { type: 'string', enum: ['NONE', 'USER_RUNTIME', 'USER_NON_RUNTIME', 'PLATFORM'] },
-    code: { type: 'string', description: 'A code of docs/errors.md' },
-    at: { type: 'string', description: 'Stacked job name where it came from' },
+    ...errorProperties,
+    previousError: {
+      description: 'Of an ARGUMENT_MISMATCH that ended a resume: what had made the execution fail before it (D8)',
+      type: 'object',
+      properties: errorProperties,
+    },
   },
 });
 

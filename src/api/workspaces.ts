@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { limits } from '../limits.ts';
-import { countExpired, removeAllExpired } from '../store/retention.ts';
+import { countExpired, removeAllExpired, removeDeletedWorkspace } from '../store/retention.ts';
 import { deleteWorkspace, listWorkspaces, putWorkspace, type Workspace } from '../store/workspaces.ts';
 import { type Access, workspaceOf } from './access.ts';
 import type { ApiContext } from './dependencies.ts';
@@ -49,6 +49,9 @@ const workspaceBody = z
       .describe(`Days its finished executions are kept; ${limits.retentionDays} at first`),
   })
   .prefault({});
+
+/** How long a delete may make its client wait, ms; what is left then goes in the background. */
+const deleteMs = 5_000;
 
 const deletedSchema = z.object({ status: z.literal('DELETING') });
 
@@ -123,19 +126,23 @@ export const workspaceRoutes =
         schema: {
           tags,
           operationId: 'deleteWorkspace',
-          summary: 'Delete a workspace and everything in it; refused while it has unfinished executions',
+          summary:
+            'Delete a workspace and everything in it; refused while it has unfinished executions. 204 when it is gone, 202 while its rows are being removed',
           params: workspaceParams,
           querystring: z.strictObject({
             force: z
               .stringbool()
               .default(false)
-              .describe('Cancel unfinished executions, and remove it all in the background'),
+              .describe('Cancel unfinished executions, end running functions, and remove it all in the background'),
           }),
           response: { 202: deletedSchema, 204: z.void(), ...problems('CONFLICT') },
         },
       },
       async (request, reply) => {
-        if (await deleteWorkspace(pool, workspaceOf(request), request.query.force)) return reply.code(204).send();
+        const workspace = workspaceOf(request);
+        const { force } = request.query;
+        await deleteWorkspace(pool, workspace, force);
+        if (!force && (await removeDeletedWorkspace(pool, workspace.id, deleteMs))) return reply.code(204).send();
         engine.tidyUp();
         return reply.code(202).send({ status: 'DELETING' });
       },

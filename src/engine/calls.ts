@@ -4,7 +4,7 @@ import type { HostAnswer, HostCall } from '../sandbox/protocol.ts';
 import type { JournalRecord, RecordValues } from '../store/journal.ts';
 import type { Body } from './body.ts';
 import { type Failure, journalLimitFailure, mismatch, toScriptError } from './failures.ts';
-import { type MadeCall, matches, mismatchMessage } from './replay.ts';
+import { clockHint, type MadeCall, matches, mismatchMessage } from './replay.ts';
 import { resumeOther } from './resume-call.ts';
 import { startWorkflow } from './start-workflow.ts';
 import type { Tree } from './tree.ts';
@@ -36,7 +36,9 @@ export async function handleCall(tree: Tree, body: Body, call: HostCall): Promis
     const values = await tree.journal.values(recorded);
     const before = { ...recorded, args: values.args };
     if (!matches(before, made)) {
-      return tree.endAtCall(body, mismatch(body, mismatchMessage(body.path, call.position, before, made)));
+      const message = mismatchMessage(body.path, call.position, before, made);
+      const hint = clockHint(tree.journal.of(body.path).slice(0, call.position + 1));
+      return tree.endAtCall(body, mismatch(body, message + hint));
     }
     if (recorded.status === 'SUCCESS' || recorded.status === 'FAILED') return answer(values);
   }

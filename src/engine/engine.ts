@@ -80,7 +80,7 @@ export interface Engine {
   cancel(workspaceId: string, executionId: string): Promise<void>;
   /** Resolves a wait with a result, JSON text (D11). @throws JobcellError NOT_WAITING, ALREADY_RESOLVED, BAD_REQUEST */
   resolveWait(wait: WaitKey, result: string): Promise<void>;
-  /** Removes what is no longer kept now, instead of within a minute (D31, D32). */
+  /** Removes what is left of deleted workspaces now, instead of within a minute (D31). */
   tidyUp(): void;
   /** D30: claims nothing more, drops its runs at their last record, and gives their claims back. */
   stop(): Promise<void>;
@@ -265,11 +265,18 @@ async function firstExecution(pool: Pool, request: StartRequest): Promise<string
   const { workspaceId, workflow, idempotencyKey = '' } = request;
   const first = await findByIdempotencyKey(pool, { workspaceId, workflow, idempotencyKey });
   if (!first) throw new JobcellError('CONFLICT', 'The execution of this idempotency key was just deleted. Try again.');
-  if (jsonTextEqual(first.args, request.args) && first.invoker === request.invoker) return first.id;
+  const different = [
+    ...(jsonTextEqual(first.args, request.args) ? [] : ['args']),
+    ...(jsonTextEqual(first.invoker ?? 'null', request.invoker ?? 'null') ? [] : ['invoker']),
+    // Left out, it is whatever the server's own setting was at that moment, which is no part of the request.
+    ...(request.replay === undefined || request.replay === first.replay ? [] : ['replay']),
+  ];
+  if (different.length === 0) return first.id;
   throw new JobcellError(
     'IDEMPOTENCY_MISMATCH',
-    `The idempotency key was used for execution ${first.id} of this workflow with other arguments. ` +
-      'Use a new key for a new request, or send the same arguments again.',
+    `The idempotency key was used for execution ${first.id} of this workflow with other values of ` +
+      `${different.map((field) => `\`${field}\``).join(' and ')}. Use a new key for a new request, or send the same request again.`,
+    { errors: different.map((field) => ({ path: field, message: 'must be what it was in the first request' })) },
   );
 }
 

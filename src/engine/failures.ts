@@ -13,6 +13,8 @@ export interface Failure {
   code: string;
   /** Stacked job name where it came from, for example `main-job/fetchData`. */
   at: string;
+  /** Of a mismatch that ended a resume: what had made the execution fail before it (D8). */
+  previousError?: Failure;
 }
 
 /** A failure that the engine itself finds, with no line of the script behind it. */
@@ -51,6 +53,13 @@ export function atItsCall(failure: Failure, stack: string): Failure {
   const frame = /^\s+at (.+)$/m.exec(stack)?.[1];
   if (frame === undefined) return failure;
   return { ...failure, message: `${failure.message} The call is made at ${frame}.`, stack };
+}
+
+/** D8: the mismatch, and beside it the error that the execution had before; that of a mismatch before this one, too. */
+export function withPreviousError(failure: Failure, before: string | null): Failure {
+  if (before === null) return failure;
+  const { previousError, ...error } = JSON.parse(before) as Failure;
+  return { ...failure, previousError: previousError ?? error };
 }
 
 export function unknownJobFailure(body: Body): Failure {

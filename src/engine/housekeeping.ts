@@ -9,6 +9,8 @@ import {
 } from '../store/retention.ts';
 
 const everyMs = 60_000;
+/** Nothing younger than an hour goes, so looking more often finds nothing more. */
+const versionsEveryMs = 3_600_000;
 /** While a workspace is being deleted whose runs have yet to stop. */
 const deletingMs = 500;
 /** Rows of one statement, so that none of them holds locks for long. */
@@ -17,7 +19,7 @@ const batch = 200;
 const pauseMs = 20;
 
 export interface Housekeeping {
-  /** Looks now, instead of at the next minute. */
+  /** Looks for deleted workspaces now, instead of at the next minute. */
   nudge(): void;
   stop(): Promise<void>;
 }
@@ -39,6 +41,12 @@ export function startHousekeeping(pool: Pool, logger: Logger): Housekeeping {
     return all;
   }
 
+  const removeAllExpired = atMost(everyMs, async () => {
+    const executions = await inBatches(() => removeExpired(pool, batch, null));
+    return executions + (await inBatches(() => removeExpiredFunctions(pool, batch, null)));
+  });
+  const removeVersions = atMost(versionsEveryMs, () => removeUnreachableVersions(pool));
+
   /** @returns when to look again, ms. */
   async function keepHouse(): Promise<number> {
     let deleting = false;
@@ -47,11 +55,9 @@ export function startHousekeeping(pool: Pool, logger: Logger): Housekeeping {
       deleting = left;
       return removed;
     });
-    const expired = await inBatches(() => removeExpired(pool, batch, null));
-    const functions = await inBatches(() => removeExpiredFunctions(pool, batch, null));
-    const versions = await removeUnreachableVersions(pool);
-    if (deleted + expired + functions + versions > 0)
-      logger.info({ deleted, expired, functions, versions }, 'removed what is no longer kept');
+    const expired = await removeAllExpired();
+    const versions = await removeVersions();
+    if (deleted + expired + versions > 0) logger.info({ deleted, expired, versions }, 'removed what is no longer kept');
     return deleting ? deletingMs : everyMs;
   }
 
@@ -78,5 +84,16 @@ export function startHousekeeping(pool: Pool, logger: Logger): Housekeeping {
       stopping.abort();
       await looping;
     },
+  };
+}
+
+/** Does something once in so many ms at most, and nothing (0) in between. */
+function atMost(ms: number, remove: () => Promise<number>): () => Promise<number> {
+  let due = 0;
+  return async () => {
+    if (performance.now() < due) return 0;
+    const removed = await remove();
+    due = performance.now() + ms;
+    return removed;
   };
 }

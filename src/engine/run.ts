@@ -5,13 +5,14 @@ import type { Usage } from '../sandbox/protocol.ts';
 import type { CellLease, Sandbox } from '../sandbox/sandbox.ts';
 import { ClaimLostError } from '../store/claim-lost.ts';
 import { untilConnected } from '../store/connection-errors.ts';
-import type { Pool } from '../store/database.ts';
-import { type ClaimedExecution, finishExecution, scheduleRetry } from '../store/executions.ts';
+import type { Pool, Queryable } from '../store/database.ts';
+import { type ClaimedExecution, type ExecutionEnd, finishExecution, scheduleRetry } from '../store/executions.ts';
 import { loadJournal, loadValues, type RecordValues } from '../store/journal.ts';
+import { endResumed, errorBeforeResume } from '../store/resume-undo.ts';
 import type { Scripts } from '../store/script-cache.ts';
 import type { StepWriter } from '../store/step-writer.ts';
 import { failedPath } from './failed-path.ts';
-import { engineFailure, type Failure } from './failures.ts';
+import { engineFailure, type Failure, withPreviousError } from './failures.ts';
 import { Journal } from './journal.ts';
 import { retryBackoffMs } from './retry.ts';
 import { RunLog } from './run-log.ts';
@@ -146,7 +147,7 @@ export class Run {
       paths: failedPath(journal.all(), mainJobFunction),
       logs: log.take(),
     };
-    await untilConnected(() => scheduleRetry(context.pool, retry), this.#abort.signal);
+    await this.#endAttempt('stands', (db) => scheduleRetry(db, retry));
     context.onRetryScheduled(backoffMs);
     return false;
   }
@@ -188,10 +189,25 @@ export class Run {
   async #finish(log: RunLog, end: Finish): Promise<boolean> {
     const { workspaceId, executionId, fence } = this.execution;
     const { status, result, failure, main } = end;
-    const error = failure ? JSON.stringify(failure) : null;
-    const finish = { workspaceId, executionId, fence, status, result, error, main, logs: log.take() };
-    await untilConnected(() => finishExecution(this.context.pool, finish), this.#abort.signal);
+    const mismatch = failure?.code === 'ARGUMENT_MISMATCH';
+    const shown = mismatch ? withPreviousError(failure, await this.#errorBefore()) : failure;
+    const error = shown ? JSON.stringify(shown) : null;
+    const finish: ExecutionEnd = { workspaceId, executionId, fence, status, result, error, main, logs: log.take() };
+    await this.#endAttempt(mismatch ? 'undo' : 'stands', (db) => finishExecution(db, finish));
     return true;
+  }
+
+  /** Commits the end of this attempt, and what becomes of the resume that began it (D8). */
+  #endAttempt(resume: 'undo' | 'stands', commit: (db: Queryable) => Promise<void>): Promise<void> {
+    const { pool } = this.context;
+    // The first attempt was begun by no resume (D27).
+    const write =
+      this.execution.attempt === 1 ? () => commit(pool) : () => endResumed(pool, this.execution, resume, commit);
+    return untilConnected(write, this.#abort.signal);
+  }
+
+  #errorBefore(): Promise<string | null> {
+    return untilConnected(() => errorBeforeResume(this.context.pool, this.execution), this.#abort.signal);
   }
 
   /** An error that no rule provides for: the execution fails visibly, as the platform's, instead of hanging. */

@@ -10,7 +10,7 @@ import { bodyReplay } from './chance.ts';
 import { atItsCall, bodyFailure, type Failure, mismatch, stackLimitFailure, unknownJobFailure } from './failures.ts';
 import { HostCalls } from './host-calls.ts';
 import { type Journal, valueBytes } from './journal.ts';
-import { leftOverMessage, type MadeCall } from './replay.ts';
+import { clockHint, leftOverMessage, type MadeCall } from './replay.ts';
 import type { Finish, Run } from './run.ts';
 import type { RunLog } from './run-log.ts';
 
@@ -226,12 +226,8 @@ export class Tree {
     if (!this.#replaying(body)) this.log.add(body.path, body.ran!.run, end.logs);
     body.ran!.usage = end.usage;
     if (end.type === 'returned') {
-      const left = this.journal.from(body.path, body.calls);
-      const [first] = left;
-      if (first) {
-        const { args } = await this.journal.values(first);
-        const message = leftOverMessage(body.path, left.length, first.position, { ...first, args });
-        this.failExecution(mismatch(body, message));
+      if (this.journal.from(body.path, body.calls).length > 0) {
+        this.failExecution(mismatch(body, await this.#leftOver(body)));
         return null;
       }
       return { status: 'SUCCESS', result: end.result, failure: null, usage: end.usage, failingPosition: null };
@@ -247,6 +243,15 @@ export class Tree {
     await this.#commitEnd(body, outcome);
     this.stop({ type: 'cell-gone', lost: false, deepest: body });
     return null;
+  }
+
+  /** What a body left out that returned too early (D7). */
+  async #leftOver({ path, calls }: Body): Promise<string> {
+    const left = this.journal.from(path, calls);
+    const withArgs = async (record: JournalRecord) => ({ ...record, args: (await this.journal.values(record)).args });
+    const before = this.journal.at(path, left[0]!.position - 1);
+    const [first, after] = [await withArgs(left[0]!), before ? await withArgs(before) : null];
+    return leftOverMessage(path, calls, left.length, first, after) + clockHint(this.journal.of(path));
   }
 
   /** Whether a body is still making calls that an earlier run of it has made: its lines are written already (D14). */

@@ -9,10 +9,12 @@ import type { BodyEnd, BodyRequest, CellLease, Sandbox } from '../sandbox/sandbo
 import type { Pool } from '../store/database.ts';
 import { type FunctionRecord, failOrphanedFunctions, storedJson } from '../store/function-executions.ts';
 import { Scripts } from '../store/script-cache.ts';
+import { deletedByForce } from '../store/workspaces.ts';
 import { Admission } from './admission.ts';
 import { answerCall, type StartWorkflow } from './calls.ts';
 import { type Interruption, type Invoked, invalidScript, type Outcome, outcomeOf, unknownUsage } from './invocation.ts';
 import { createRecorder } from './recorder.ts';
+import { RunningFunctions } from './running.ts';
 
 export interface FunctionServiceOptions {
   pool: Pool;
@@ -36,12 +38,17 @@ interface Request {
   signal: AbortSignal;
 }
 
+interface Running extends Request {
+  /** Aborts when its workspace is being deleted (D31). */
+  ended: AbortSignal;
+}
+
 /**
  * Functions: short scripts that run at once, in a fresh isolate, and answer the one who asks (http-api.md, "Functions").
  * No journal stands behind them, so nothing of them is ever run again by the server.
  *
- * Both ways reject with JobcellError OVERLOADED when there is no cell in time: nothing has run then, and no function
- * execution is stored.
+ * Both ways reject with JobcellError OVERLOADED when there is no cell in time, and CONFLICT when the workspace is deleted
+ * meanwhile: nothing has run then, and no function execution is stored.
  */
 export interface FunctionService {
   /** Runs the function as it stands at the workspace's revision. @throws JobcellError NOT_FOUND, OVERLOADED */
@@ -69,6 +76,8 @@ const longRunMs = 1_000;
 const stopGraceMs = 6_000;
 /** For the last records at a stop, ms. */
 const drainMs = 1_500;
+/** Between looks for deleted workspaces while functions run, ms (D31). */
+const watchMs = 1_000;
 /** Between looks for RUNNING rows of servers that are gone, ms. */
 const sweepMs = 30_000;
 
@@ -77,10 +86,23 @@ export function createFunctionService(options: FunctionServiceOptions): Function
   const scripts = new Scripts(pool, 'STANDARD');
   const admission = new Admission();
   const recorder = createRecorder(pool, logger);
-  const running = new Set<Promise<unknown>>();
+  const running = new RunningFunctions();
   const stopping = new AbortController();
+  const watcher = setInterval(watch, watchMs);
   const sweeper = setInterval(sweep, sweepMs);
   sweep();
+
+  /** D31: asked of the database, so that no message can be missed, and by every server. */
+  function watch(): void {
+    const workspaces = running.workspaces();
+    if (workspaces.length === 0) return;
+    deletedByForce(pool, workspaces).then(
+      (deleted) => {
+        for (const id of deleted) running.end(id, workspaceDeleted());
+      },
+      (error: unknown) => logger.warn({ err: error }, 'could not look for workspaces that are being deleted'),
+    );
+  }
 
   function sweep(): void {
     failOrphanedFunctions(pool).then(
@@ -96,11 +118,11 @@ export function createFunctionService(options: FunctionServiceOptions): Function
     JOB: { memoryMb: limits.jobFunctionMemoryMb, cpuMs: options.jobFunctionCpuMs, wallMs: limits.jobFunctionWallMs },
   };
 
-  async function run(target: Target, request: Request, bytes: number): Promise<Invoked> {
+  async function run(target: Target, request: Running, bytes: number): Promise<Invoked> {
     const { workspaceId } = request;
     const executionId = uuidv7();
     const arrived = performance.now();
-    const signal = AbortSignal.any([request.signal, stopping.signal]);
+    const signal = AbortSignal.any([request.signal, request.ended, stopping.signal]);
     const lease = await admission.enter(workspaceId, bytes, () =>
       sandbox.acquire({ workspaceId, reserve: true, waitMs: limits.functionQueueMs, signal }),
     );
@@ -142,7 +164,7 @@ export function createFunctionService(options: FunctionServiceOptions): Function
   }
 
   /** Runs it in the cell, and gives the cell back without making the answer wait for that. */
-  async function runIn(lease: CellLease, target: Target, request: Request, executionId: string, signal: AbortSignal) {
+  async function runIn(lease: CellLease, target: Target, request: Running, executionId: string, signal: AbortSignal) {
     const { workspaceId, invoker, args } = request;
     const at = target.name ?? 'test-run';
     const bodyLimits = limitsOf[target.type];
@@ -151,7 +173,8 @@ export function createFunctionService(options: FunctionServiceOptions): Function
     let outcome: Outcome;
     let interruption: Interruption | undefined;
     const interrupt = () => {
-      interruption = request.signal.aborted ? 'client-gone' : 'server-stops';
+      if (request.signal.aborted) interruption = 'client-gone';
+      else interruption = request.ended.aborted ? 'workspace-deleted' : 'server-stops';
       void lease.drop();
     };
     const session = hostOperations.open();
@@ -194,16 +217,6 @@ export function createFunctionService(options: FunctionServiceOptions): Function
     return { outcome, logs, usage: usage ?? unknownUsage(bodyLimits, Math.round(performance.now() - started)) };
   }
 
-  /** Keeps track of what runs, for the stop. */
-  function tracked(work: Promise<Invoked>): Promise<Invoked> {
-    const settled: Promise<unknown> = work.then(
-      () => running.delete(settled),
-      () => running.delete(settled),
-    );
-    running.add(settled);
-    return work;
-  }
-
   return {
     async invoke(request) {
       const { workspaceId, name, revision } = request;
@@ -217,36 +230,41 @@ export function createFunctionService(options: FunctionServiceOptions): Function
       const { version, source, load, loadSourceMap } = script;
       const prepared = { script: source, loadSource: load, loadSourceMap };
       const target: Target = { name, version, type: 'STANDARD', prepare: () => Promise.resolve(prepared) };
-      return tracked(run(target, request, request.args.length));
+      return running.add(workspaceId, (ended) => run(target, { ...request, ended }, request.args.length));
     },
 
     async testRun(request) {
-      const { script, type } = request;
+      const { workspaceId, script, type } = request;
       const target: Target = {
         name: null,
         version: null,
         type,
         prepare: (lease) => prepareUnstored(lease, script, limitsOf[type].memoryMb),
       };
-      return tracked(run(target, request, request.args.length + script.length));
+      const bytes = request.args.length + script.length;
+      return running.add(workspaceId, (ended) => run(target, { ...request, ended }, bytes));
     },
 
     written: () => recorder.written(),
 
     async stop() {
       clearInterval(sweeper);
+      clearInterval(watcher);
       const grace = new Promise<void>((resolve) => setTimeout(resolve, stopGraceMs).unref());
       let over = false;
       void grace.then(() => {
         over = true;
       });
-      while (running.size > 0 && !over) await Promise.race([grace, Promise.all(running)]);
+      while (running.workspaces().length > 0 && !over) await Promise.race([grace, running.settled()]);
       stopping.abort(new JobcellError('UNAVAILABLE', 'The server stops; send the request to another one, or later.'));
-      await Promise.all(running);
+      await running.settled();
       await recorder.drain(drainMs);
     },
   };
 }
+
+const workspaceDeleted = () =>
+  new JobcellError('CONFLICT', 'The workspace is being deleted; the function was not started.');
 
 const dropped: BodyEnd = { type: 'gone', lost: false, logs: [] };
 

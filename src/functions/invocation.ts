@@ -35,13 +35,14 @@ export type Invoked = Outcome & {
 };
 
 /** Why a run was ended from here before its own end. */
-export type Interruption = 'client-gone' | 'server-stops';
+export type Interruption = 'client-gone' | 'workspace-deleted' | 'server-stops';
 
 /** What the end of the body means for its invocation. */
 export function outcomeOf(end: BodyEnd, at: string, interruption: Interruption | undefined): Outcome {
   if (end.type === 'returned') return { status: 'SUCCESS', result: end.result };
   if (end.type === 'failed') return { status: 'FAILED', failure: scriptFailure(end.error, at) };
   if (interruption === 'client-gone') return { status: 'CANCELED' };
+  if (interruption === 'workspace-deleted') return { status: 'FAILED', failure: workspaceDeleted(at) };
   return { status: 'FAILED', failure: end.lost ? cellLost(at) : serverStops(at) };
 }
 
@@ -74,6 +75,15 @@ const cellLost = (at: string) =>
     'CELL_LOST',
     "The function's sandbox process was ended from outside, by the system's out-of-memory killer or by hand. It is not " +
       'run again by itself, and what it has done so far stands. Send the request again if it may run twice.',
+    'PLATFORM',
+    at,
+  );
+
+/** D31. */
+const workspaceDeleted = (at: string) =>
+  ours(
+    'CONFLICT',
+    'The workspace is being deleted, and the function was ended. What it has done so far stands.',
     'PLATFORM',
     at,
   );

@@ -20,7 +20,10 @@ export async function cancelExecution(db: Queryable, workspaceId: string, execut
        returning e.workspace_id, e.id, e.fence),
      j as (
        update journal j set status = 'CANCELED' from e
-       where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status in ('RUNNING', 'SUSPEND', 'WAITING'))
+       where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status in ('RUNNING', 'SUSPEND', 'WAITING')),
+     -- the attempt is over, and no mismatch can end it any more (D8)
+     r as (
+       delete from resumes r using e where r.workspace_id = e.workspace_id and r.execution_id = e.id)
      select old.status, e.id is not null as canceled,
             case when e.id is not null then pg_notify('${channel}', '${stopPrefix}' || e.id || ':' || e.fence) end,
             case when e.id is not null then pg_notify('${channel}', '${finalPrefix}' || e.id) end

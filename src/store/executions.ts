@@ -80,9 +80,9 @@ export async function insertExecution(
 export async function findByIdempotencyKey(
   db: Queryable,
   key: { workspaceId: string; workflow: string; idempotencyKey: string },
-): Promise<{ id: string; args: string; invoker: string | null } | null> {
-  const { rows } = await db.query<{ id: string; args: string; invoker: string | null }>(
-    `select id, args, invoker from executions where workspace_id = $1 and workflow = $2 and idempotency_key = $3`,
+): Promise<Pick<NewExecution, 'id' | 'args' | 'invoker' | 'replay'> | null> {
+  const { rows } = await db.query<Pick<NewExecution, 'id' | 'args' | 'invoker' | 'replay'>>(
+    `select id, args, invoker, replay from executions where workspace_id = $1 and workflow = $2 and idempotency_key = $3`,
     [key.workspaceId, key.workflow, key.idempotencyKey],
   );
   return rows[0] ?? null;

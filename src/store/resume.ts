@@ -2,6 +2,7 @@ import type { Pool, Queryable } from './database.ts';
 import { transaction } from './database.ts';
 import { channel, pendingMessage } from './executions.ts';
 import { type FinishedCall, isRecorded, type JournalRecord, loadJournal, recordFinished } from './journal.ts';
+import { keepForUndo } from './resume-undo.ts';
 
 /** What a resume changes, decided from the journal by the caller. */
 interface ResumePlan {
@@ -30,7 +31,8 @@ const resumable = ['FAILED', 'PENDING_RETRY', 'CANCELED'];
 
 /**
  * Puts an execution back to PENDING_RESUME as a new attempt (D27), under its row lock. `plan` sees the journal as it is
- * under that lock. With `latest` its names resolve at the workspace's newest revision from now on (D28).
+ * under that lock. With `latest` its names resolve at the workspace's newest revision from now on (D28). What it changes
+ * is kept until the attempt has ended (D8).
  */
 export async function resumeExecution(pool: Pool, execution: ResumeRequest, plan: PlanResume): Promise<ResumeOutcome> {
   return transaction(pool, (db) => resumeIn(db, execution, plan));
@@ -70,6 +72,7 @@ async function resumeIn(db: Queryable, execution: ResumeRequest, plan: PlanResum
   if (!resumable.includes(row.status)) return { type: 'refused', status: row.status };
   const { records } = await loadJournal(db, { workspaceId, executionId }, 0);
   const { again, forget } = plan(records, row.main);
+  await keepForUndo(db, { workspaceId, executionId }, { again, forget });
   await db.query(`delete from journal where workspace_id = $1 and execution_id = $2 and path = any($3)`, [
     workspaceId,
     executionId,

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Queryable } from './database.ts';
 import { channel, stopPrefix } from './executions.ts';
 
@@ -11,6 +12,9 @@ export interface RetentionReport {
 
 /** Rows of one statement of `removeAllExpired`. */
 const requestBatch = 200;
+
+/** For the servers to notice a delete by force and to end functions that are too young for a row, ms; they look every second. */
+const noticeMs = 3_000;
 
 /** An execution that nobody holds, in a final status, finished longer ago than its workspace keeps it. */
 const due = `
@@ -73,45 +77,42 @@ export async function removeAllExpired(db: Queryable, workspaceId: string): Prom
 
 /**
  * Removes script versions that no kept execution can reach (D32): not current, not pinned by a workflow or an execution,
- * and not what their name stood for at any kept execution's revision (D28).
+ * and not what their name stood for at any kept execution's revision (D28). What a resume may be undone to counts as
+ * kept (D8). Executions are read only in workspaces that have an old version at all, and there once.
  * @returns how many went.
  */
 export async function removeUnreachableVersions(db: Queryable): Promise<number> {
   const { rowCount } = await db.query(
-    `with spans as (
+    `with spans as materialized (
        select workspace_id, type, name, version, revision,
               lead(revision) over (partition by workspace_id, type, name order by revision) as until
        from script_revisions),
-     reachable as (
-       select s.workspace_id, s.type, s.name, s.version from spans s
-       where s.until is null or exists (
-         select 1 from executions e
-         where e.workspace_id = s.workspace_id
-           and ((e.revision >= s.revision and e.revision < s.until)
-                -- a name that came after its revision: the run may have recorded any version since then (E7)
-                or (e.status <> 'SUCCESS' and e.revision < s.revision)))),
-     pinned as (
-       select p.workspace_id, 'JOB' as type, j.key as name, j.value::int as version
-       from (select workspace_id, job_functions from workflows where job_functions <> '{}'
-             union select workspace_id, job_functions from executions where job_functions <> '{}') p,
-            json_each_text(p.job_functions::json) j)
-     delete from script_versions v
-     where not exists (select 1 from reachable r where (r.workspace_id, r.type, r.name, r.version)
-                                                     = (v.workspace_id, v.type, v.name, v.version))
-       and not exists (select 1 from pinned p where (p.workspace_id, p.type, p.name, p.version)
-                                                  = (v.workspace_id, v.type, v.name, v.version))
+     old as materialized (
+       select v.workspace_id, v.type, v.name, v.version from script_versions v
        -- a version that is being uploaded has no revision yet for a moment
-       and v.created_at < jobcell_now() - interval '1 hour'`,
+       where v.created_at < jobcell_now() - interval '1 hour'
+         and not exists (select from spans s where (s.workspace_id, s.type, s.name, s.version)
+                                                 = (v.workspace_id, v.type, v.name, v.version) and s.until is null)),
+     kept as materialized (
+       select workspace_id, revision, job_functions, bool_or(status <> 'SUCCESS') as unfinished from executions
+       where workspace_id in (select workspace_id from old) group by workspace_id, revision, job_functions
+       union all select workspace_id, revision, job_functions, true from resumes),
+     pinned as materialized (
+       select p.workspace_id, 'JOB' as type, j.key as name, j.value::int as version
+       from (select workspace_id, job_functions from workflows union select workspace_id, job_functions from kept) p,
+            json_each_text(p.job_functions::json) j)
+     delete from script_versions v using old
+     where (v.workspace_id, v.type, v.name, v.version) = (old.workspace_id, old.type, old.name, old.version)
+       and not exists (
+         select from spans s join kept k on k.workspace_id = s.workspace_id
+         where (s.workspace_id, s.type, s.name, s.version) = (old.workspace_id, old.type, old.name, old.version)
+           and ((k.revision >= s.revision and k.revision < s.until)
+                -- a name that came after its revision: the run may have recorded any version since then (E7)
+                or (k.unfinished and k.revision < s.revision)))
+       and not exists (select from pinned p where (p.workspace_id, p.type, p.name, p.version)
+                                                = (old.workspace_id, old.type, old.name, old.version))`,
   );
   return rowCount ?? 0;
-}
-
-/**
- * D31: takes no new work from here on; `removeDeletedWorkspaces` does the rest. A statement of its own, without the row
- * lock of a delete, so that it waits for no run and no run for it.
- */
-export async function startDeletingWorkspace(db: Queryable, workspaceId: string): Promise<void> {
-  await db.query('update workspaces set deleting = true, updated_at = jobcell_now() where id = $1', [workspaceId]);
 }
 
 /** Cancels what is unfinished in workspaces that are being deleted, also what was started at the last moment. */
@@ -132,7 +133,7 @@ async function cancelInDeletedWorkspaces(db: Queryable): Promise<void> {
 
 /**
  * Removes a batch of rows of workspaces that are being deleted, and those workspaces themselves that have no execution
- * left. What a server still holds waits for its confirmation.
+ * left. What a server still runs waits for its end: an execution for its confirmation, a function for its record.
  * @returns how many rows went, and whether such a workspace is left.
  */
 export async function removeDeletedWorkspaces(
@@ -147,10 +148,36 @@ export async function removeDeletedWorkspaces(
      delete from executions e using gone where e.workspace_id = gone.workspace_id and e.id = gone.id`,
     [limit],
   );
+  const functions = await db.query(
+    `with gone as (
+       select f.workspace_id, f.id from function_executions f join workspaces w on w.id = f.workspace_id
+       where w.deleting and f.status <> 'RUNNING' limit $1 for update of f skip locked)
+     delete from function_executions f using gone where f.workspace_id = gone.workspace_id and f.id = gone.id`,
+    [limit],
+  );
   const workspaces = await db.query(
     `delete from workspaces w
-     where w.deleting and not exists (select 1 from executions e where e.workspace_id = w.id)`,
+     where w.deleting and (not w.deleting_by_force or w.updated_at < jobcell_now() - $1 * interval '1 millisecond')
+       and not exists (select from executions e where e.workspace_id = w.id)
+       and not exists (select from function_executions f where f.workspace_id = w.id)`,
+    [noticeMs],
   );
   const left = await db.query('select from workspaces where deleting limit 1');
-  return { removed: (executions.rowCount ?? 0) + (workspaces.rowCount ?? 0), left: left.rowCount === 1 };
+  const removed = [executions, functions, workspaces].reduce((sum, { rowCount }) => sum + (rowCount ?? 0), 0);
+  return { removed, left: left.rowCount === 1 };
+}
+
+/**
+ * Removes what is left of workspaces that are being deleted, batch by batch, until one of them is gone.
+ * @returns whether it went within `ms`.
+ */
+export async function removeDeletedWorkspace(db: Queryable, workspaceId: string, ms: number): Promise<boolean> {
+  const deadline = performance.now() + ms;
+  while (performance.now() < deadline) {
+    const { removed } = await removeDeletedWorkspaces(db, requestBatch);
+    const { rowCount } = await db.query('select from workspaces where id = $1', [workspaceId]);
+    if (rowCount === 0) return true;
+    if (removed === 0) await sleep(50);
+  }
+  return false;
 }

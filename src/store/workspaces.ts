@@ -4,7 +4,6 @@ import { limits } from '../limits.ts';
 import { decodeCursor, type Page, type PageRequest, pageOf } from './cursor.ts';
 import { type Pool, type Queryable, transaction } from './database.ts';
 import { unfinishedStatuses } from './execution-reads.ts';
-import { startDeletingWorkspace } from './retention.ts';
 
 export interface Workspace {
   id: string;
@@ -56,21 +55,19 @@ export async function listWorkspaces(db: Queryable, { limit, cursor }: PageReque
 }
 
 /**
- * Deletes a workspace and everything in it. With `force` its unfinished executions are canceled first, and its rows go
- * in batches later (D31).
- * @returns whether it is gone already.
+ * Begins to delete a workspace and everything in it: it takes no new work from here on, and its rows go in batches
+ * (`removeDeletedWorkspaces`). With `force` its unfinished executions are canceled and its functions ended first (D31);
+ * without it, functions that run come to their end.
  * @throws JobcellError CONFLICT while it has unfinished executions, without `force`.
  */
 export async function deleteWorkspace(
   pool: Pool,
   workspace: Pick<Workspace, 'id' | 'name'>,
   force: boolean,
-): Promise<boolean> {
-  if (force) {
-    await startDeletingWorkspace(pool, workspace.id);
-    return false;
-  }
-  return transaction(pool, async (db) => {
+): Promise<void> {
+  // A statement of its own, without a lock that keeps runs out, so that it waits for no run and no run for it.
+  if (force) return startDeleting(pool, workspace.id, true);
+  await transaction(pool, async (db) => {
     // The row lock keeps new executions out (their foreign key asks for it) between the count and the delete.
     await db.query('select from workspaces where id = $1 for update', [workspace.id]);
     const { rows } = await db.query<{ count: number }>(
@@ -84,7 +81,25 @@ export async function deleteWorkspace(
         `Workspace \`${workspace.name}\` has ${count} unfinished execution${count === 1 ? '' : 's'} and was not deleted; wait until they are finished, cancel them, or delete it with ?force=true.`,
       );
     }
-    await db.query('delete from workspaces where id = $1', [workspace.id]);
-    return true;
+    await startDeleting(db, workspace.id, false);
   });
+}
+
+/** Asked for again, force can only be added. */
+async function startDeleting(db: Queryable, id: string, force: boolean): Promise<void> {
+  await db.query(
+    `update workspaces set deleting = true, deleting_by_force = $2, updated_at = jobcell_now()
+     where id = $1 and (not deleting or $2 and not deleting_by_force)`,
+    [id, force],
+  );
+}
+
+/** Of some workspaces, those that are being deleted by force: nothing may run in them any more (D31). */
+export async function deletedByForce(db: Queryable, ids: string[]): Promise<string[]> {
+  const { rows } = await db.query<{ id: string }>({
+    name: 'deleted-by-force',
+    text: 'select id from workspaces where id = any($1::uuid[]) and deleting_by_force',
+    values: [ids],
+  });
+  return rows.map((row) => row.id);
 }

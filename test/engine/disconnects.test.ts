@@ -45,12 +45,15 @@ describe.each(['a TCP port', 'a Unix socket'])('a database behind %s', (kind) =>
           return 'resolved';
         } catch (error) { return error.code; }
       }`,
+      refused: `export async function main() {
+        try { await tailor.workflow.startWorkflow('nowhere'); } catch (error) { return error.code; }
+      }`,
       broken: `export const main = () => { throw new Error('broken'); };`,
       resumer: `export async function main({ id }) {
         try { return await tailor.workflow.resumeWorkflowExecution(id); } catch (error) { return error.message; }
       }`,
     });
-    for (const name of ['main', 'started', 'waiter', 'resolver', 'broken', 'resumer'])
+    for (const name of ['main', 'started', 'waiter', 'resolver', 'refused', 'broken', 'resumer'])
       await workspace.putWorkflow(name, name);
     database = new pg.Client(databaseUrl);
     await database.connect();
@@ -110,6 +113,48 @@ describe.each(['a TCP port', 'a Unix socket'])('a database behind %s', (kind) =>
     await lost;
     await expectUndisturbed(id, 3);
     expect(await fenceOf(id)).toBe('1');
+  });
+
+  test('D3: a refusal whose record was answered by nobody is recorded once', async () => {
+    const lost = proxy.loseAnswer('record-finished', (answer) => /INSERT 0 1/.test(answer.toString('latin1')));
+    const id = await workspace.start('refused');
+    await lost;
+    expect(await workspace.finished(id)).toMatchObject({ status: 'SUCCESS', result: 'WORKFLOW_NOT_FOUND' });
+    const { rows } = await database.query(
+      `select status from jobcell.journal where execution_id = $1 and kind <> 'job'`,
+      [id],
+    );
+    expect(rows).toEqual([{ status: 'FAILED' }]);
+  });
+
+  test('D3: an execution whose wait was answered by nobody waits', async () => {
+    const lost = proxy.loseAnswer('commit-wait', (answer) => /INSERT 0 1/.test(answer.toString('latin1')));
+    const id = await workspace.start('waiter');
+    await lost;
+    await workspace.until(id, ({ status }) => status === 'WAITING');
+    expect((await workspace.resolve(id, 'approval', 'yes')).status).toBe(200);
+    expect(await workspace.finished(id)).toMatchObject({ status: 'SUCCESS', result: 'yes' });
+  });
+
+  test('D3, D8: a resume is undone once, though its undoing was answered by nobody', async () => {
+    const main = (n: number) => `export function main() {
+      tailor.workflow.execJobFunction('step', { n: ${n}, ms: 1 });
+      throw new Error('broken');
+    }`;
+    await workspace.uploadJobFunction('undone', main(1));
+    await workspace.putWorkflow('undone', 'undone');
+    const failed = await workspace.run('undone');
+    await workspace.uploadJobFunction('undone', main(2));
+    await workspace.client.expect('POST', `${workspace.path}/executions/${failed.id}/resume`, { body: {} });
+    const lost = proxy.loseAnswer('commit');
+    await lost;
+    const mismatch = await workspace.finished(failed.id);
+    expect(mismatch).toMatchObject({
+      status: 'FAILED',
+      revision: failed.revision,
+      error: { code: 'ARGUMENT_MISMATCH', previousError: failed.error },
+    });
+    expect(await workspace.resume(failed.id, { code: 'pinned' })).toMatchObject({ error: { message: 'broken' } });
   });
 
   test('E6: what a claim took whose answer was lost is given back', async () => {

@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 const policy = { maxRetries: 2, initialBackoff: '50ms', maxBackoff: '1s', backoffMultiplier: 2 };
 
-test('a failing execution is tried again as often as its policy says, then it is FAILED', async () => {
+test('D27: a failing execution is tried again as often as its policy says, then it is FAILED', async () => {
   await workspace.putWorkflow('retries', { mainJobFunction: 'main', retryPolicy: policy });
   const ended = await workspace.run('retries');
   expect(ended).toMatchObject({ status: 'FAILED', attempt: 3, retryCount: 2, error: { message: 'always' } });
@@ -27,7 +27,7 @@ test('a failing execution is tried again as often as its policy says, then it is
   });
 });
 
-test('while it waits for its next attempt it says when that is, and a person can resume it at once', async () => {
+test('D27: while it waits for its next attempt it says when that is, and a person can resume it at once', async () => {
   await workspace.uploadJobFunction('flaky', `export const main = () => { throw new Error('not yet'); };`);
   await workspace.putWorkflow('patient', {
     mainJobFunction: 'flaky',

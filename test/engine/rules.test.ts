@@ -151,17 +151,65 @@ test('D14: a line carries path and run, and what is before the last recorded cal
   expect(jobExecutions[0]!.runs).toBe(4);
 });
 
-test('an idempotency key answers the first execution again, and refuses other arguments', async () => {
+test('D12: 256 readings of the clock are kept before a call; a mismatch says so when there were more', async () => {
+  const main = (readings: number) => `export function main() {
+    const read = [];
+    for (let n = 0; n < ${readings}; n++) read.push(Date.now());
+    // So that no two runs read the same time by chance.
+    const until = performance.now() + 20;
+    while (performance.now() < until);
+    tailor.workflow.execJobFunction('step', { at: read.at(-1) });
+    tailor.workflow.execJobFunction('step', { at: Date.now() });
+  }`;
+  await workspace.uploadJobFunctions({ 'reads-256': main(256), 'reads-257': main(257) });
+  await workspace.putWorkflow('reads-256', 'reads-256');
+  await workspace.putWorkflow('reads-257', 'reads-257');
+  expect(await workspace.run('reads-256', {}, { replay: 'always' })).toMatchObject({ status: 'SUCCESS' });
+  const { error } = await workspace.run('reads-257', {}, { replay: 'always' });
+  expect(error).toMatchObject({ code: 'ARGUMENT_MISMATCH' });
+  expect(error!.message).toContain('Before its call at position 0 the body read the clock 256 times or more');
+});
+
+test('D13: chance is the same on a replay, and fresh in a body that is run again', async () => {
+  await workspace.uploadJobFunctions({
+    'draws-main': `export function main() {
+      const id = crypto.randomUUID();
+      tailor.workflow.execJobFunction('step', { id });
+      tailor.workflow.execJobFunction('draws-fails', { id, n: Math.random() });
+    }`,
+    'draws-fails': `export const main = () => { throw new Error(crypto.randomUUID()); };`,
+  });
+  await workspace.putWorkflow('draws', 'draws-main');
+  const failed = await workspace.run('draws', {}, { replay: 'always' });
+  // Had main drawn anything else this time, its calls would not match.
+  const again = await workspace.resume(failed.id, { code: 'pinned' });
+  expect(again).toMatchObject({ status: 'FAILED', error: { code: 'SCRIPT_ERROR', at: 'draws-main/draws-fails' } });
+  expect(again.jobExecutions.map(({ args }) => args)).toEqual(failed.jobExecutions.map(({ args }) => args));
+  expect(again.error!.message).not.toBe(failed.error!.message);
+});
+
+test('an idempotency key answers the first execution again, and refuses another request', async () => {
   await workspace.putWorkflow('once', 'step');
-  const start = (args: unknown) =>
-    workspace.client.post<{ executionId: string; code?: string }>(
-      `${workspace.path}/workflows/once/start`,
-      { args },
-      { headers: { 'idempotency-key': 'k-1' } },
-    );
-  const first = await start({ a: 1, b: 2 });
-  const again = await start({ b: 2, a: 1 });
-  expect(again.body.executionId).toBe(first.body.executionId);
-  const other = await start({ a: 2 });
-  expect(other).toMatchObject({ status: 409, body: { code: 'IDEMPOTENCY_MISMATCH' } });
+  const invoker = { id: 'u-1', type: 'user', attributes: ['a'], attributeMap: { x: 1, y: 2 } };
+  const start = (body: Record<string, unknown>) =>
+    workspace.client.post<{ executionId: string; detail?: string }>(`${workspace.path}/workflows/once/start`, body, {
+      headers: { 'idempotency-key': 'k-1' },
+    });
+  const first = await start({ args: { a: 1, b: 2 }, invoker, replay: 'always' });
+  // Equal as JSON values is equal, whatever the order of the keys; and `replay` may be left out.
+  const again = await start({
+    args: { b: 2, a: 1 },
+    invoker: { attributeMap: { y: 2, x: 1 }, attributes: ['a'], type: 'user', id: 'u-1' },
+  });
+  expect(again).toMatchObject({ status: 202, body: { executionId: first.body.executionId } });
+  for (const [field, other] of [
+    ['args', { args: { a: 2 }, invoker }],
+    ['invoker', { args: { a: 1, b: 2 }, invoker: { ...invoker, id: 'u-2' } }],
+    ['invoker', { args: { a: 1, b: 2 } }],
+    ['replay', { args: { a: 1, b: 2 }, invoker, replay: 'auto' }],
+  ] as const) {
+    const answer = await start(other);
+    expect(answer).toMatchObject({ status: 409, body: { code: 'IDEMPOTENCY_MISMATCH', errors: [{ path: field }] } });
+    expect(answer.body.detail).toContain(`other values of \`${field}\``);
+  }
 });

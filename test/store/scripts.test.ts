@@ -3,6 +3,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openPool, type Pool } from '../../src/store/database.ts';
 import { migrate } from '../../src/store/migrate.ts';
+import { removeUnreachableVersions } from '../../src/store/retention.ts';
 import {
   deleteScript,
   getScript,
@@ -119,4 +120,45 @@ test('the list pages without losing or repeating a name', async () => {
   const { items } = await listScripts(pool, { workspaceId, type }, { limit: 200 });
   expect(all).toEqual(items.map((item) => item.name));
   expect(new Set(all).size).toBe(all.length);
+});
+
+test('D32: a version goes when no kept execution can reach it, nor one that a resume may be undone to (D8)', async () => {
+  const aged = () => pool.query(`update script_versions set created_at = now() - interval '2 hours'`);
+  const versions = async () =>
+    (
+      await pool.query(
+        `select version from script_versions where workspace_id = $1 and name = 'aging' order by version`,
+        [workspaceId],
+      )
+    ).rows.map(({ version }) => version);
+  const execution = '00000000-0000-7000-8000-000000000001';
+  await put('aging', 'a');
+  const first = await revision();
+  for (const text of ['b', 'c', 'd']) await put('aging', text);
+  await pool.query(
+    `insert into executions (workspace_id, id, workflow, main_job_function, job_functions, status, args, revision, seed)
+     values ($1, $2, 'flow', 'aging', '{"aging": 3}', 'SUCCESS', '{}', $3, '')`,
+    [workspaceId, execution, first],
+  );
+  // None is old enough yet.
+  expect(await removeUnreachableVersions(pool)).toBe(0);
+  await aged();
+  // 1 by the revision, 3 by name, 4 is current.
+  await removeUnreachableVersions(pool);
+  expect(await versions()).toEqual([1, 3, 4]);
+  // Resumed with the newest ones; what it was before counts until the attempt has ended.
+  await pool.query(
+    `insert into resumes (workspace_id, execution_id, revision, job_functions, kept_records)
+     select workspace_id, id, revision, job_functions, 0 from executions where id = $1`,
+    [execution],
+  );
+  await pool.query(`update executions set revision = $2, job_functions = '{}' where id = $1`, [
+    execution,
+    await revision(),
+  ]);
+  await removeUnreachableVersions(pool);
+  expect(await versions()).toEqual([1, 3, 4]);
+  await pool.query('delete from resumes');
+  await removeUnreachableVersions(pool);
+  expect(await versions()).toEqual([4]);
 });

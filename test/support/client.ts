@@ -48,6 +48,7 @@ interface ExecutionError {
   kind: string;
   code: string;
   at: string;
+  previousError?: ExecutionError;
 }
 
 export interface Problem {
