@@ -15,6 +15,7 @@ import { createAccess } from './access.ts';
 import { parseJson } from './body.ts';
 import type { ApiContext, ApiDependencies } from './dependencies.ts';
 import { executionCommandRoutes } from './execution-commands.ts';
+import { executionPolicyRoutes } from './execution-policies.ts';
 import { executionRoutes } from './executions.ts';
 import { functionExecutionRoutes } from './function-executions.ts';
 import { functionRoutes, invokeRoutes } from './functions.ts';
@@ -83,6 +84,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
     startRoutes,
     executionRoutes,
     executionCommandRoutes,
+    executionPolicyRoutes,
   ]) {
     app.register(routes(context, access), { prefix: '/v1/workspaces/:workspace' });
   }

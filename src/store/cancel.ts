@@ -13,7 +13,8 @@ export async function cancelExecution(db: Queryable, workspaceId: string, execut
        select workspace_id, id, status from executions where workspace_id = $1 and id = $2 for update),
      e as (
        update executions e
-       set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null
+       set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null,
+           blocked_on = null, blocked_since = null, passed = 0
        from old
        where e.workspace_id = old.workspace_id and e.id = old.id
          and old.status not in ('SUCCESS', 'FAILED', 'CANCELED')

@@ -123,7 +123,8 @@ async function cancelInDeletedWorkspaces(db: Queryable): Promise<void> {
        order by e.workspace_id, e.id for update of e),
      c as (
        update executions e
-       set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null
+       set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null,
+           blocked_on = null
        from due where e.workspace_id = due.workspace_id and e.id = due.id
        returning e.id, e.fence)
      select pg_notify('${channel}', '${stopPrefix}' || id || ':' || fence) from c`,
