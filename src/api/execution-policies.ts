@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { JobcellError } from '../errors.ts';
 import { limits } from '../limits.ts';
-import { executionPolicyKeyPattern, executionPolicyKeyRule } from '../sandbox/call-grammar.ts';
+import { executionPolicyKeyRule } from '../sandbox/call-grammar.ts';
 import {
   deletePolicy,
   getPolicy,
@@ -26,10 +26,10 @@ const policyName = z
     'must be 3 to 63 characters of a-z, 0-9, - and ., and begin and end with a letter or digit',
   );
 
-/** As a policy declares it; `*` behind it is the written form of a prefix. */
+/** behaviour.md 4, as a policy declares it: `*` behind it is the written form of a prefix. */
 const declaredKey = z
   .string()
-  .refine((key) => executionPolicyKeyPattern.test(withoutStar(key)), executionPolicyKeyRule);
+  .regex(/^[a-z0-9][a-z0-9_:.-]{0,62}[a-z0-9*]$/, `${executionPolicyKeyRule}, or with * as a prefix`);
 
 const withoutStar = (key: string): string => (key.endsWith('*') ? key.slice(0, -1) : key);
 

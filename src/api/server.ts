@@ -23,6 +23,7 @@ import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
 import { toJsonText } from './json.ts';
 import { openApiRoute, swaggerOptions } from './openapi.ts';
+import { poolRoutes } from './pools.ts';
 import { problemOf, problems, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
 import { tokenRoutes } from './tokens.ts';
@@ -85,6 +86,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
     executionRoutes,
     executionCommandRoutes,
     executionPolicyRoutes,
+    poolRoutes,
   ]) {
     app.register(routes(context, access), { prefix: '/v1/workspaces/:workspace' });
   }
