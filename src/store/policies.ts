@@ -5,7 +5,7 @@ import type { Queryable } from './database.ts';
 
 /** Exact: the key itself. Prefix: every key that starts with it, each with a pool of its own (D16). */
 export const matchTypes = ['exact', 'prefix'] as const;
-export type MatchType = (typeof matchTypes)[number];
+type MatchType = (typeof matchTypes)[number];
 
 export interface PolicyDefinition {
   /** Left out: what it is already, or else the name. */

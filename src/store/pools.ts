@@ -1,7 +1,7 @@
 import type { Queryable } from './database.ts';
 
 /** Slots of one pool. */
-export interface PoolSlots {
+interface PoolSlots {
   /** `workspace`, `executions`, `workflow:NAME`, or an execution policy key. */
   pool: string;
   slots: number;

@@ -24,7 +24,7 @@ export interface Execution {
   waitingFor: WaitingFor | null;
 }
 
-export interface WaitingFor {
+interface WaitingFor {
   reason: string;
   key?: string;
   payload?: unknown;

@@ -451,3 +451,28 @@ begin
   perform policy_changed(p_workspace, gone);
   return true;
 end $$;
+
+-- D29: the status and a new claim number commit at once; what it holds stays until its holder confirms. A function, so
+-- that a step which started while the row's lock was waited for is canceled with it.
+create function cancel_execution(p_workspace uuid, p_execution uuid) returns table (before text, canceled boolean)
+language plpgsql as $$
+declare
+  new_fence bigint;
+begin
+  select e.status into before from executions e
+  where e.workspace_id = p_workspace and e.id = p_execution for no key update;
+  if not found then return; end if;
+  canceled := before not in ('SUCCESS', 'FAILED', 'CANCELED');
+  if canceled then
+    update executions e
+    set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null, blocked_on = null,
+        blocked_since = null, passed = 0
+    where e.workspace_id = p_workspace and e.id = p_execution
+    returning e.fence into new_fence;
+    update journal j set status = 'CANCELED'
+    where j.workspace_id = p_workspace and j.execution_id = p_execution and j.status in ('RUNNING', 'SUSPEND', 'WAITING');
+    perform pg_notify('jobcell', 'stop:' || p_execution || ':' || new_fence);
+    perform pg_notify('jobcell', 'final:' || p_execution);
+  end if;
+  return next;
+end $$;
