@@ -5,6 +5,7 @@ import {
   removeDeletedWorkspaces,
   removeExpired,
   removeExpiredFunctions,
+  removeIdlePools,
   removeUnreachableVersions,
 } from '../store/retention.ts';
 
@@ -49,9 +50,10 @@ export function startHousekeeping(pool: Pool, logger: Logger): Housekeeping {
     });
     const expired = await inBatches(() => removeExpired(pool, batch, null));
     const functions = await inBatches(() => removeExpiredFunctions(pool, batch, null));
+    const pools = await inBatches(() => removeIdlePools(pool, batch));
     const versions = await removeUnreachableVersions(pool);
-    if (deleted + expired + functions + versions > 0)
-      logger.info({ deleted, expired, functions, versions }, 'removed what is no longer kept');
+    if (deleted + expired + functions + pools + versions > 0)
+      logger.info({ deleted, expired, functions, pools, versions }, 'removed what is no longer kept');
     return deleting ? deletingMs : everyMs;
   }
 

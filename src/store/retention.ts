@@ -65,6 +65,23 @@ export async function removeExpiredFunctions(
   return rowCount ?? 0;
 }
 
+/**
+ * Removes up to `limit` pools of keys that nobody holds or waits for: whoever uses the key next makes its row anew.
+ * @returns how many went.
+ */
+export async function removeIdlePools(db: Queryable, limit: number): Promise<number> {
+  const { rowCount } = await db.query(
+    `with idle as materialized (
+       select workspace_id, pool from pools where pool like 'key:%' and used = 0 and not awaited limit $1),
+     locked as materialized (select lock_pools(array(select workspace_id from idle)))
+     delete from pools p using idle, locked
+     where p.workspace_id = idle.workspace_id and p.pool = idle.pool and p.used = 0 and not p.awaited
+       and (p.earmark is null or p.earmark_until <= jobcell_now())`,
+    [limit],
+  );
+  return rowCount ?? 0;
+}
+
 /** Removes all expired executions of a workspace and of its functions, batch by batch. */
 export async function removeAllExpired(db: Queryable, workspaceId: string): Promise<void> {
   while ((await removeExpired(db, requestBatch, workspaceId)) > 0);

@@ -157,7 +157,8 @@ begin
     changes := array(
       select c from unnest(changes) c
       where not exists (
-        select from pools p where p.workspace_id = c.workspace_id and p.pool = 'key:' || c.new_key and p.cap is null));
+        select from pools p where p.workspace_id = c.workspace_id and p.pool = 'key:' || c.new_key and p.cap is null)
+      order by c.execution_id);
   end if;
 
   if fit_together(changes) then
