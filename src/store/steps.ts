@@ -166,12 +166,14 @@ with x as (
          failing_position)),
 e as materialized (
     select workspace_id, execution_id as id from shrink_stacks($1, $2, $3, $4, $5, $13::int[], $14::text[])),
-l as (${insertLogs(15)})
+l as (${insertLogs(15)}),
+-- One source for the whole primary key, or it is looked up by a part of it, and every step of the execution read.
+w as materialized (select x.* from x join e on e.workspace_id = x.workspace_id and e.id = x.execution_id)
 update journal j
 set status = x.status, result = x.result, error = x.error, finished_at = coalesce(j.finished_at, jobcell_now()),
     cpu_ms = x.cpu_ms, wall_ms = x.wall_ms, peak_memory_bytes = x.peak_memory_bytes,
     failing_position = x.failing_position
-from x join e on e.workspace_id = x.workspace_id and e.id = x.execution_id
+from w x
 where j.workspace_id = x.workspace_id and j.execution_id = x.execution_id and j.path = x.path and j.runs = x.run
 returning j.execution_id, j.path`;
 

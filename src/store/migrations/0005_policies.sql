@@ -58,6 +58,11 @@ create index executions_claimable on executions (id)
   where status in ('PENDING', 'PENDING_RESUME') and blocked_on is null;
 create index executions_blocked on executions (workspace_id, blocked_on, id) where blocked_on is not null;
 
+-- By its id alone: where statistics are not there yet, an index on the workspace and the id was taken for one on the
+-- workspace, and every step of it read.
+drop index journal_by_id;
+create index journal_by_id on journal (id);
+
 insert into pools (workspace_id, pool, cap)
 select w.id, p.pool, p.cap from workspaces w, (values ('workspace', 100), ('executions', 50)) p (pool, cap);
 insert into pools (workspace_id, pool, cap)
