@@ -17,14 +17,16 @@
 -- Order of locks, everywhere: workspaces and workflows; pools, by workspace; executions, by workspace and id; journal
 -- (D2, D21). PL/pgSQL, because each statement in a function sees what was committed before the lock it waited for.
 
-create function lock_pools(p_workspaces uuid[]) returns void language plpgsql set plan_cache_mode = force_generic_plan as $$
+create function lock_pools(p_workspaces uuid[]) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
   perform from pools where pool = 'workspace' and workspace_id = any(p_workspaces)
   order by workspace_id for no key update;
 end $$;
 
 -- The cap of a key: the smallest of the policies that cover it; null when none does.
-create function key_cap(p_workspace uuid, p_key text) returns int language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+create function key_cap(p_workspace uuid, p_key text) returns int
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 begin
   return (
     select min(cap) from execution_policies
@@ -34,7 +36,8 @@ end $$;
 create type slot_change as (workspace_id uuid, pool text, slots int);
 
 -- Takes slots (above 0) and gives them back (below), and wakes the servers when somebody may wait for what came free.
-create function move_slots(p_changes slot_change[]) returns void language plpgsql set plan_cache_mode = force_generic_plan as $$
+create function move_slots(p_changes slot_change[]) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
   wanted boolean;
 begin
@@ -69,8 +72,8 @@ begin
     from unnest(p_slots) with ordinality n(workspace_id, pool, slots, place)
       join pools p on p.workspace_id = n.workspace_id and p.pool = n.pool
     where n.slots > 0 and (
-      p.used + n.slots + case when p.earmark <> p_execution and p.earmark_until > jobcell_now() then p.earmark_slots else 0 end
-        > p.cap
+      p.used + n.slots > p.cap
+        - case when p.earmark <> p_execution and p.earmark_until > jobcell_now() then p.earmark_slots else 0 end
       or (p_yield and p.awaited and exists (
         select from executions w
         where w.workspace_id = p.workspace_id and w.blocked_on = p.pool and w.id < p_execution
@@ -90,7 +93,7 @@ end $$;
 create function changed_keys(p_workspace uuid, p_before text[], p_after text[]) returns slot_change[]
 language plpgsql immutable as $$
 begin
-  return array(select row(p_workspace, 'key:' || k, 1)::slot_change from unnest(keys_without(p_after, p_before)) k order by k)
+  return array(select row(p_workspace, 'key:' || k, 1)::slot_change from unnest(keys_without(p_after, p_before)) k)
     || array(select row(p_workspace, 'key:' || k, -1)::slot_change from unnest(keys_without(p_before, p_after)) k);
 end $$;
 
@@ -108,7 +111,8 @@ language sql immutable as $$
 $$;
 
 -- Under the lock of the pools: rows for keys that are used for the first time.
-create function add_key_pools(p_changes stack_change[]) returns void language plpgsql set plan_cache_mode = force_generic_plan as $$
+create function add_key_pools(p_changes stack_change[]) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
   insert into pools (workspace_id, pool, cap)
   select distinct s.workspace_id, s.pool, key_cap(s.workspace_id, substr(s.pool, length('key:') + 1))
@@ -128,7 +132,8 @@ begin
 end $$;
 
 -- Whether the changes can be made together, without a look at who they are for: nobody waits for what they take.
-create function fit_together(p_changes stack_change[]) returns boolean language plpgsql stable set plan_cache_mode = force_generic_plan as $$
+create function fit_together(p_changes stack_change[]) returns boolean
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 begin
   return not exists (
     select from (
@@ -146,7 +151,8 @@ end $$;
 create function grow_stacks(
   p_workspaces uuid[], p_executions uuid[], p_fences bigint[], p_paths text[], p_runs int[], p_frames int[],
   p_keys text[], p_own text[])
-returns table (execution_id uuid, path text, outcome text) language plpgsql rows 10 set plan_cache_mode = force_generic_plan as $$
+returns table (execution_id uuid, path text, outcome text)
+language plpgsql rows 10 set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   changes stack_change[];
@@ -157,7 +163,8 @@ begin
     perform lock_pools(array(select w from unnest(p_workspaces, p_frames) x (w, f) where f > 1));
   end if;
   select array_agg(locked.change order by (locked.change).execution_id) into changes from (
-    select row(x.workspace_id, x.execution_id, x.path, s.frames, s.keys, case when x.run = 1 and j.runs is null then x.own end,
+    select row(x.workspace_id, x.execution_id, x.path, s.frames, s.keys,
+               case when x.run = 1 and j.runs is null then x.own end,
                stack_slots(x.workspace_id, s.frames - e.frames, e.keys, s.keys))::stack_change as change
     from (
         select * from unnest(p_workspaces, p_executions, p_fences, p_paths, p_runs, p_frames, p_keys, p_own)
@@ -220,7 +227,8 @@ end $$;
 create function shrink_stacks(
   p_workspaces uuid[], p_executions uuid[], p_fences bigint[], p_paths text[], p_runs int[], p_frames int[],
   p_keys text[])
-returns table (workspace_id uuid, execution_id uuid, path text) language plpgsql rows 10 set plan_cache_mode = force_generic_plan as $$
+returns table (workspace_id uuid, execution_id uuid, path text)
+language plpgsql rows 10 set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   changes stack_change[];
@@ -255,7 +263,8 @@ end $$;
 -- Gives back all that executions hold which are held under these claims, and leaves their rows locked: the statement that
 -- calls this goes on to clear their `holder`. Answers which they are.
 create function free_slots(p_workspaces uuid[], p_executions uuid[], p_fences bigint[])
-returns table (workspace_id uuid, execution_id uuid) language plpgsql rows 1 set plan_cache_mode = force_generic_plan as $$
+returns table (workspace_id uuid, execution_id uuid)
+language plpgsql rows 1 set plan_cache_mode = force_generic_plan as $$
 #variable_conflict use_column
 declare
   freed uuid[];
@@ -407,12 +416,15 @@ begin
   perform from servers where servers.id = p_server and expires_at > jobcell_now() for key share;
   if not found then return; end if;
   select array_agg(c.workspace_id), array_agg(c.id) into spaces, ids
-  from (select * from claim_candidates(p_limit + 16, p_tick, p_starving_after, p_starving_tries) order by id limit 2 * p_limit + 16) c;
+  from (
+    select * from claim_candidates(p_limit + 16, p_tick, p_starving_after, p_starving_tries)
+    order by id limit 2 * p_limit + 16) c;
   if spaces is null then return; end if;
   perform lock_pools(spaces);
   for candidate in
     select e.* from (
-        select distinct x.workspace_id, x.id from unnest(spaces, ids) x (workspace_id, id) where x.id is not null order by x.id) x
+        select distinct x.workspace_id, x.id from unnest(spaces, ids) x (workspace_id, id)
+        where x.id is not null order by x.id) x
       cross join lateral (
         select e.workspace_id, e.id, e.workflow, e.frames, e.keys, e.blocked_on, e.status, e.retry_after from executions e
         where e.workspace_id = x.workspace_id and e.id = x.id and e.holder is null for no key update skip locked) e
@@ -457,7 +469,8 @@ begin
 end $$;
 
 -- The caps of all keys that a policy covers, or covered. Under the lock of the pools; wakes who may fit now.
-create function policy_changed(p_workspace uuid, p_key text) returns void language plpgsql set plan_cache_mode = force_generic_plan as $$
+create function policy_changed(p_workspace uuid, p_key text) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 begin
   update pools set cap = key_cap(p_workspace, substr(pool, length('key:') + 1))
   where workspace_id = p_workspace and starts_with(pool, 'key:' || p_key)
@@ -486,7 +499,8 @@ begin
   return next policy;
 end $$;
 
-create function delete_execution_policy(p_workspace uuid, p_name text) returns boolean language plpgsql set plan_cache_mode = force_generic_plan as $$
+create function delete_execution_policy(p_workspace uuid, p_name text) returns boolean
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
   gone text;
 begin
