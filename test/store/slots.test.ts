@@ -519,3 +519,17 @@ test('random starts, ends, suspensions and claims on many connections leave ever
   await Promise.all([worker(), worker(), worker(), worker()]);
   expect(await livePools(pool, workspace.id)).toMatchObject([{ inUse: 0 }, { inUse: 0 }]);
 });
+
+test('what lacks nothing waits for a sandbox process, or for the confirmation that its last run is gone (D29)', async () => {
+  const id = await insert();
+  const free = { pool: null, cap: null, inUse: null, holders: [], position: null, stopping: false };
+  expect(await whyBlocked(pool, workspace.id, id)).toMatchObject({ ...free, kind: null });
+  const [claim] = await claimAll();
+  expect(await whyBlocked(pool, workspace.id, id)).toBeNull();
+  await cancelExecution(pool, workspace.id, id);
+  await pool.query(`update executions set status = 'PENDING_RESUME' where id = $1`, [id]);
+  expect(await whyBlocked(pool, workspace.id, id)).toMatchObject({ ...free, kind: null, stopping: true });
+  expect(await claimAll()).toEqual([]);
+  await confirmStopped(pool, claim!, server);
+  expect(await claimAll()).toMatchObject([{ executionId: id, fence: 3 }]);
+});
