@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Pool } from '../store/database.ts';
+import { recountPools } from '../store/pools.ts';
 import {
   removeDeletedWorkspaces,
   removeExpired,
@@ -51,6 +52,8 @@ export function startHousekeeping(pool: Pool, logger: Logger): Housekeeping {
     const expired = await inBatches(() => removeExpired(pool, batch, null));
     const functions = await inBatches(() => removeExpiredFunctions(pool, batch, null));
     const pools = await inBatches(() => removeIdlePools(pool, batch));
+    const wrong = await recountPools(pool);
+    if (wrong.length > 0) logger.error({ wrong }, 'counters of pools were wrong, and were set right');
     const versions = await removeUnreachableVersions(pool);
     if (deleted + expired + functions + pools + versions > 0)
       logger.info({ deleted, expired, functions, pools, versions }, 'removed what is no longer kept');

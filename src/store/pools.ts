@@ -71,6 +71,12 @@ export async function whyBlocked(db: Queryable, workspaceId: string, executionId
   return row.pool === null ? { ...row, position: null } : row;
 }
 
+/** Counts anew what executions hold, where a counter says otherwise. @returns the counters that were wrong: never any. */
+export async function recountPools(db: Queryable): Promise<{ pool: string; used: number; held: number }[]> {
+  const { rows } = await db.query<{ pool: string; used: number; held: number }>('select * from recount_pools()');
+  return rows;
+}
+
 /** A pool as it is now. */
 export interface LivePool {
   pool: string;

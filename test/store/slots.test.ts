@@ -9,7 +9,7 @@ import { finishExecution, insertExecution } from '../../src/store/executions.ts'
 import { giveBack } from '../../src/store/holdings.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { putPolicy } from '../../src/store/policies.ts';
-import { livePools, whyBlocked } from '../../src/store/pools.ts';
+import { livePools, recountPools, whyBlocked } from '../../src/store/pools.ts';
 import { removeIdlePools } from '../../src/store/retention.ts';
 import { expireLease, registerServer, takeOverExpired } from '../../src/store/servers.ts';
 import { suspendExecution } from '../../src/store/slots.ts';
@@ -532,4 +532,13 @@ test('what lacks nothing waits for a sandbox process, or for the confirmation th
   expect(await claimAll()).toEqual([]);
   await confirmStopped(pool, claim!, server);
   expect(await claimAll()).toMatchObject([{ executionId: id, fence: 3 }]);
+});
+
+test('a counter that is wrong, as a server of an older release would leave it, is set right', async () => {
+  const claim = await running();
+  expect(await recountPools(pool)).toEqual([]);
+  await pool.query(`update pools set used = used + 2 where workspace_id = $1 and pool = 'executions'`, [workspace.id]);
+  expect(await recountPools(pool)).toEqual([{ pool: 'executions', used: 3, held: 1 }]);
+  expect(await recountPools(pool)).toEqual([]);
+  await finish(claim);
 });

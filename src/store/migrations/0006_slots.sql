@@ -535,3 +535,36 @@ begin
   end if;
   return next;
 end $$;
+
+-- What executions hold, summed up for each pool.
+create view held_slots as
+select workspace_id, pool, sum(slots)::int as slots from (
+  select workspace_id, 'executions' as pool, 1 as slots from executions where holder is not null
+  union all select workspace_id, 'workflow:' || workflow, 1 from executions where holder is not null
+  union all select workspace_id, 'workspace', frames from executions where holder is not null
+  union all select workspace_id, 'key:' || k, 1 from executions, unnest(keys) k where holder is not null) s
+group by workspace_id, pool;
+
+create view wrong_pools as
+select p.workspace_id, p.pool, p.used, coalesce(h.slots, 0) as held
+from pools p left join held_slots h on h.workspace_id = p.workspace_id and h.pool = p.pool
+where p.used <> coalesce(h.slots, 0);
+
+-- Sets right what should never be wrong: a slot that nobody holds and that is counted would be lost for good, and its
+-- workspace with it, for example after a server of an older release wrote to this database. Answers what was wrong.
+create function recount_pools() returns table (pool text, used int, held int) language plpgsql as $$
+#variable_conflict use_column
+declare
+  spaces uuid[];
+begin
+  select array_agg(workspace_id) into spaces from wrong_pools;
+  if spaces is null then return; end if;
+  perform lock_pools(spaces);
+  return query
+    with wrong as materialized (select * from wrong_pools where workspace_id = any(spaces)),
+    u as (
+      update pools p set used = wrong.held from wrong
+      where p.workspace_id = wrong.workspace_id and p.pool = wrong.pool)
+    select wrong.pool, wrong.used, wrong.held from wrong;
+  perform pg_notify('jobcell', 'pending');
+end $$;
