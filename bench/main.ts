@@ -3,9 +3,12 @@
  */
 import { readdirSync } from 'node:fs';
 
+/** Not benchmarks themselves. */
+const helpers = new Set(['main.ts', 'report.ts', 'policies-load.ts']);
+
 const [name] = process.argv.slice(2);
 const names = readdirSync(new URL('.', import.meta.url))
-  .filter((entry) => entry.endsWith('.ts') && entry !== 'main.ts')
+  .filter((entry) => entry.endsWith('.ts') && !helpers.has(entry))
   .map((entry) => entry.slice(0, -'.ts'.length));
 
 if (name === undefined || !names.includes(name)) {

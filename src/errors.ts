@@ -27,6 +27,7 @@ export const errorTable = {
   CELL_CRASHED: { status: 422, title: 'The script crashed its sandbox process' },
   CELL_LOST: { status: 503, title: 'The sandbox process was lost' },
   JOB_FUNCTION_NOT_FOUND: { title: 'No such job function' },
+  EXECUTION_POLICY_NOT_FOUND: { title: 'No execution policy covers the key' },
   WORKFLOW_NOT_FOUND: { title: 'No such workflow' },
   ARGUMENT_MISMATCH: { title: 'A replayed call differs from the recorded one' },
   STACK_LIMIT_EXCEEDED: { title: 'Too many nested job functions' },

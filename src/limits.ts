@@ -26,6 +26,19 @@ export const limits = {
   /** H "Script bundles": CPU time a script may use while it is checked at upload, ms. */
   uploadCpuMs: 1_000,
 
+  /** PL "Workflow Concurrency Limits": executions that run at once, in a workspace and of one workflow. */
+  workspaceExecutions: 50,
+  workflowExecutions: 20,
+  /** PL "Workflow Job Function Concurrency Limits": dispatches at once in a workspace, each body of each stack. */
+  workspaceDispatches: 100,
+  /** The same, of one execution policy key, where a policy that covers it sets no cap of its own. */
+  keyDispatches: 50,
+  /** B 4, `maxConcurrentExecutions`: the largest cap that can be declared. */
+  declaredCap: 1_000,
+  /** D20: an execution that was passed over for so long, ms, or so often, has what comes free kept for it. */
+  starvingMs: 60_000,
+  starvingTries: 100,
+
   /** PL "Service Limits", Recursive Call Limit: nested platform-to-platform requests. */
   depth: 10,
   /** B 4 "depth", D24: frames of one run's stack, `main` included. */

@@ -12,6 +12,7 @@ import {
   type StoredJson,
 } from '../store/execution-reads.ts';
 import { recordKinds } from '../store/journal.ts';
+import { whyBlocked } from '../store/pools.ts';
 import { currentWait } from '../store/waits.ts';
 import type { Workspace } from '../store/workspaces.ts';
 import type { RawJson } from './json.ts';
@@ -87,6 +88,22 @@ export const journalRecordSchema = jobExecution(embeddedJson)
 const waitingForSchema = z.discriminatedUnion('reason', [
   z.object({ reason: z.literal('SIGNAL'), key: z.string(), payload: embeddedJson }),
   z.object({ reason: z.literal('RETRY'), retryAfter: timestamp }),
+  z.object({
+    reason: z
+      .enum(['EXECUTIONS', 'WORKFLOW', 'POOL', 'CELL', 'RESUME'])
+      .describe(
+        'A cap: of executions in the workspace, of its workflow, of dispatches. CELL: nothing lacks but a free sandbox process. RESUME: its last run has yet to be confirmed as stopped',
+      ),
+    need: z
+      .array(z.object({ pool: z.string(), slots: z.int() }))
+      .describe('All that has to be free at once for it to go on'),
+    pool: z.string().nullable().describe('The pool that lacks room, as in /pools; `workspace` for all dispatches'),
+    policy: z.string().nullable().describe('The execution policy whose cap it is'),
+    cap: z.int().nullable(),
+    inUse: z.int().nullable(),
+    holders: z.array(z.uuid()).describe('Executions that hold slots of that pool, oldest first'),
+    position: z.int().nullable().describe('Its place among those that want a slot of that pool, from 1'),
+  }),
 ]);
 
 export const executionSchema = executionSummarySchema
@@ -171,41 +188,59 @@ export const toJournalRecordView = (call: RecordedCall): z.infer<typeof journalR
 export const noExecution = (workspace: Workspace, id: string): JobcellError =>
   new JobcellError('NOT_FOUND', `There is no execution \`${id}\` in workspace \`${workspace.name}\`.`);
 
+/** Reads of an execution that goes on meanwhile: from a waiting status to the next, it is read anew so often. */
+const reads = 5;
+
 /** An execution with its stack and its first steps. @throws JobcellError NOT_FOUND */
 export async function readExecution(
   db: Queryable,
   workspace: Workspace,
   id: string,
 ): Promise<z.infer<typeof executionSchema>> {
-  const execution = await getExecution(db, workspace.id, id);
-  if (execution === null) throw noExecution(workspace, id);
-  // Read after the execution, so that a final status never stands beside a step that is not finished yet.
-  const steps = await listCalls(db, workspace.id, id, { kind: 'job', limit: limits.embeddedJobExecutions });
-  // In the order in which a person reads it.
-  const { id: executionId, workflow, status, ...rest } = toSummaryView(execution);
-  return {
-    id: executionId,
-    workflow,
-    status,
-    args: toEmbeddedJson(execution.args),
-    result: toEmbeddedJson(execution.result),
-    ...rest,
-    stack: execution.stack.map((path) => namesOf(path).at(-1)!),
-    jobExecutions: steps.items.map(toJobExecutionView),
-    jobExecutionsCursor: steps.nextCursor,
-    waitingFor: await waitingFor(db, workspace, execution),
-  };
+  for (let left = reads; ; left--) {
+    const execution = await getExecution(db, workspace.id, id);
+    if (execution === null) throw noExecution(workspace, id);
+    const waiting = await waitingFor(db, workspace, execution);
+    // It was claimed, resolved or canceled between the two reads: its status and why it waits are to fit together.
+    if (waiting === 'changed' && left > 1) continue;
+    // Read after the execution, so that a final status never stands beside a step that is not finished yet.
+    const steps = await listCalls(db, workspace.id, id, { kind: 'job', limit: limits.embeddedJobExecutions });
+    // In the order in which a person reads it.
+    const { id: executionId, workflow, status, ...rest } = toSummaryView(execution);
+    return {
+      id: executionId,
+      workflow,
+      status,
+      args: toEmbeddedJson(execution.args),
+      result: toEmbeddedJson(execution.result),
+      ...rest,
+      stack: execution.stack.map((path) => namesOf(path).at(-1)!),
+      jobExecutions: steps.items.map(toJobExecutionView),
+      jobExecutionsCursor: steps.nextCursor,
+      waitingFor: waiting === 'changed' ? null : waiting,
+    };
+  }
 }
 
+const blockedReasons = { executions: 'EXECUTIONS', workflow: 'WORKFLOW', workspace: 'POOL', key: 'POOL' } as const;
+
+/** As it is now, not as it was when the execution was tried last. `changed`: it no longer waits as it did. */
 async function waitingFor(
   db: Queryable,
   workspace: Workspace,
   { id, status, retryAfter }: ExecutionSummary,
-): Promise<z.infer<typeof waitingForSchema> | null> {
-  if (status === 'PENDING_RETRY' && retryAfter !== null)
-    return { reason: 'RETRY', retryAfter: toTimestamp(retryAfter) };
-  if (status !== 'WAITING') return null;
-  const wait = await currentWait(db, workspace.id, id);
-  // Resolved between the two reads.
-  return wait && { reason: 'SIGNAL', key: wait.key, payload: toEmbeddedJson(wait.payload) };
+): Promise<z.infer<typeof waitingForSchema> | null | 'changed'> {
+  if (status === 'WAITING') {
+    const wait = await currentWait(db, workspace.id, id);
+    return wait ? { reason: 'SIGNAL', key: wait.key, payload: toEmbeddedJson(wait.payload) } : 'changed';
+  }
+  if (status !== 'PENDING' && status !== 'PENDING_RESUME' && status !== 'PENDING_RETRY') return null;
+  const blocked = await whyBlocked(db, workspace.id, id);
+  if (blocked === null) {
+    const isRetry = status === 'PENDING_RETRY' && retryAfter !== null;
+    return !isRetry ? 'changed' : { reason: 'RETRY', retryAfter: toTimestamp(retryAfter) };
+  }
+  const { kind, stopping, ...rest } = blocked;
+  const reason = kind === null ? 'CELL' : blockedReasons[kind];
+  return { reason: stopping ? 'RESUME' : reason, ...rest };
 }

@@ -15,6 +15,7 @@ import { createAccess } from './access.ts';
 import { parseJson } from './body.ts';
 import type { ApiContext, ApiDependencies } from './dependencies.ts';
 import { executionCommandRoutes } from './execution-commands.ts';
+import { executionPolicyRoutes } from './execution-policies.ts';
 import { executionRoutes } from './executions.ts';
 import { functionExecutionRoutes } from './function-executions.ts';
 import { functionRoutes, invokeRoutes } from './functions.ts';
@@ -22,6 +23,7 @@ import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
 import { toJsonText } from './json.ts';
 import { openApiRoute, swaggerOptions } from './openapi.ts';
+import { poolRoutes } from './pools.ts';
 import { problemOf, problems, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
 import { tokenRoutes } from './tokens.ts';
@@ -83,6 +85,8 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
     startRoutes,
     executionRoutes,
     executionCommandRoutes,
+    executionPolicyRoutes,
+    poolRoutes,
   ]) {
     app.register(routes(context, access), { prefix: '/v1/workspaces/:workspace' });
   }

@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { durationMs, durationPattern } from '../duration.ts';
 import { JobcellError } from '../errors.ts';
+import { limits } from '../limits.ts';
 import { deleteWorkflow, getWorkflow, listWorkflows, putWorkflow, type Workflow } from '../store/workflows.ts';
 import { type Access, workspaceOf } from './access.ts';
 import type { ApiContext } from './dependencies.ts';
@@ -41,7 +42,9 @@ const retryPolicySchema = z
     path: ['maxBackoff'],
   });
 
-const concurrencyPolicySchema = z.strictObject({ maxConcurrentExecutions: z.int().min(1).max(1_000) });
+export const concurrencyPolicySchema = z.strictObject({
+  maxConcurrentExecutions: z.int().min(1).max(limits.declaredCap),
+});
 
 const jobFunctionVersions = z.record(jobFunctionName, z.int().min(1).max(2_147_483_647));
 

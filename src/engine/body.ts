@@ -1,4 +1,5 @@
 import type { Usage } from '../sandbox/protocol.ts';
+import type { Stack } from '../store/steps.ts';
 import type { MadeCall } from './replay.ts';
 
 /** One frame of a run's stack: a job function that runs, or is blocked in a call. */
@@ -12,6 +13,8 @@ export interface Body {
   parent: Body | null;
   /** Its place in the stack, main's is 1. */
   frame: number;
+  /** The execution policy keys of the stack up to here, each once (D17). */
+  keys: string[];
   /** How many recorded calls it has made in this run. */
   calls: number;
   /** The run of it that was committed to start; null before that. */
@@ -22,3 +25,7 @@ export interface Body {
 
 /** The path of the call at a position of a body. */
 export const childPath = (bodyPath: string, position: number, name: string) => `${bodyPath}/${position}:${name}`;
+
+/** What a stack holds while this body is its last; nothing, for the stack below main (D17). */
+export const stackOf = (body: Body | null): Stack =>
+  body ? { frames: body.frame, keys: body.keys } : { frames: 0, keys: [] };

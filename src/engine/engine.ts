@@ -3,11 +3,9 @@ import { uuidv7 } from 'uuidv7';
 import { JobcellError } from '../errors.ts';
 import type { HostOperations } from '../globals/host-operations.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { type ClaimedExecution, claimExecutions, confirmStopped } from '../store/claims.ts';
 import type { Pool } from '../store/database.ts';
 import {
-  type ClaimedExecution,
-  claimExecutions,
-  confirmStopped,
   finalPrefix,
   findByIdempotencyKey,
   insertExecution,
@@ -145,10 +143,10 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   sandbox.onFree(scheduler.nudge);
 
   /** An answer that comes after the lease it was asked under is not acted on (D4): the next takeover frees what it took. */
-  async function claim(limit: number): Promise<ClaimedExecution[]> {
+  async function claim(limit: number, tick: boolean): Promise<{ claimed: ClaimedExecution[]; again: boolean }> {
     const { serverId } = lease;
-    const claimed = await claimExecutions(pool, serverId, limit);
-    return lease.valid() && lease.serverId === serverId ? claimed : [];
+    const claims = await claimExecutions(pool, serverId, limit, tick);
+    return lease.valid() && lease.serverId === serverId ? claims : { claimed: [], again: false };
   }
 
   /**

@@ -70,6 +70,14 @@ export function unknownJobFailure(body: Body): Failure {
   return engineFailure('JOB_FUNCTION_NOT_FOUND', message, 'USER_NON_RUNTIME', (body.parent ?? body).stackedName);
 }
 
+export function uncoveredKeyFailure(body: Body, declared: string[]): Failure {
+  const message =
+    `execJobFunction failed: no execution policy of this workspace covers the key ${JSON.stringify(body.call.executionPolicyKey)}. ` +
+    (declared.length === 0 ? 'None is declared. ' : `Declared are ${declared.join(', ')}. `) +
+    'Declare a policy for it, or correct the key.';
+  return engineFailure('EXECUTION_POLICY_NOT_FOUND', message, 'USER_NON_RUNTIME', body.parent!.stackedName);
+}
+
 export function stackLimitFailure(child: Body, parent: Body): Failure {
   const message =
     `execJobFunction failed: ${JSON.stringify(child.call.name)} would be number ${child.frame} on the stack ` +

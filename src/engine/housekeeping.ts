@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Pool } from '../store/database.ts';
+import { recountPools } from '../store/pools.ts';
 import {
   removeDeletedWorkspaces,
   removeExpired,
   removeExpiredFunctions,
+  removeIdlePools,
   removeUnreachableVersions,
 } from '../store/retention.ts';
 
@@ -57,7 +59,11 @@ export function startHousekeeping(pool: Pool, logger: Logger): Housekeeping {
     });
     const expired = await removeAllExpired();
     const versions = await removeVersions();
-    if (deleted + expired + versions > 0) logger.info({ deleted, expired, versions }, 'removed what is no longer kept');
+    const pools = await inBatches(() => removeIdlePools(pool, batch));
+    const wrong = await recountPools(pool);
+    if (wrong.length > 0) logger.error({ wrong }, 'counters of pools were wrong, and were set right');
+    if (deleted + expired + versions + pools > 0)
+      logger.info({ deleted, expired, versions, pools }, 'removed what is no longer kept');
     return deleting ? deletingMs : everyMs;
   }
 

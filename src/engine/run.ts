@@ -4,13 +4,16 @@ import { limits } from '../limits.ts';
 import type { Usage } from '../sandbox/protocol.ts';
 import type { CellLease, Sandbox } from '../sandbox/sandbox.ts';
 import { ClaimLostError } from '../store/claim-lost.ts';
+import type { ClaimedExecution } from '../store/claims.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import type { Pool, Queryable } from '../store/database.ts';
-import { type ClaimedExecution, type ExecutionEnd, finishExecution, scheduleRetry } from '../store/executions.ts';
+import { type ExecutionEnd, finishExecution, scheduleRetry } from '../store/executions.ts';
 import { loadJournal, loadValues, type RecordValues } from '../store/journal.ts';
 import { endResumed, errorBeforeResume } from '../store/resume-undo.ts';
 import type { Scripts } from '../store/script-cache.ts';
+import { suspendExecution } from '../store/slots.ts';
 import type { StepWriter } from '../store/step-writer.ts';
+import type { Stack } from '../store/steps.ts';
 import { failedPath } from './failed-path.ts';
 import { engineFailure, type Failure, withPreviousError } from './failures.ts';
 import { Journal } from './journal.ts';
@@ -116,6 +119,7 @@ export class Run {
         this.#abort.signal.throwIfAborted();
         if (end.type === 'finished') return await this.#end(journal, log, end);
         if (end.type === 'parked') return false;
+        if (end.type === 'blocked' && !(await this.#takeOrSuspend(end.stack))) return false;
         if (end.type === 'cell-gone') {
           await cell.release();
           cell = undefined;
@@ -127,6 +131,17 @@ export class Run {
       this.#tree = undefined;
       await cell?.release();
     }
+  }
+
+  /**
+   * D21: now that nothing of the tree is left in the cell, takes all that its stack needs, or gives back what it holds.
+   * @returns whether the run goes on. @throws ClaimLostError
+   */
+  async #takeOrSuspend(stack: Stack): Promise<boolean> {
+    const { execution, context } = this;
+    const outcome = await untilConnected(() => suspendExecution(context.pool, execution, stack), this.#abort.signal);
+    if (outcome === null) throw new ClaimLostError(execution.executionId);
+    return outcome === 'taken';
   }
 
   /** Ends the attempt: the execution is tried again if its retryPolicy says so, or has come to its end. */

@@ -23,12 +23,14 @@ export function startScheduler<T>(options: {
   logger: Logger;
   /** How many more executions this server can run now. */
   room: () => number;
-  claim: (limit: number) => Promise<T[]>;
+  /** Claims up to `limit`; `again`: others may be claimed at once. `tick`: some time has passed. */
+  claim: (limit: number, tick: boolean) => Promise<{ claimed: T[]; again: boolean }>;
   run: (claimed: T) => void;
   reconcile: () => Promise<void>;
 }): Scheduler {
   let wanted = false;
   let doubtful = false;
+  let ticked = false;
   let stopped = false;
   let looking: Promise<void> | null = null;
 
@@ -41,12 +43,14 @@ export function startScheduler<T>(options: {
       wanted = false;
       const limit = Math.min(options.room(), claimAtOnce);
       if (limit <= 0) return;
-      const claimed = await options.claim(limit).catch((error: unknown) => {
+      const tick = ticked;
+      ticked = false;
+      const { claimed, again } = await options.claim(limit, tick).catch((error: unknown) => {
         doubtful = true;
         throw error;
       });
       for (const execution of claimed) options.run(execution);
-      if (claimed.length === limit) wanted = true;
+      if (again || claimed.length === limit) wanted = true;
     }
   }
 
@@ -67,6 +71,7 @@ export function startScheduler<T>(options: {
 
   const timer = setInterval(() => {
     doubtful = true;
+    ticked = true;
     nudge();
   }, tickMs);
   return {

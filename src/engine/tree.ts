@@ -4,10 +4,20 @@ import type { HostAnswer, HostCall, Usage } from '../sandbox/protocol.ts';
 import type { BodyEnd, CellLease } from '../sandbox/sandbox.ts';
 import { untilConnected } from '../store/connection-errors.ts';
 import { type JournalRecord, type RecordValues, recordFinished } from '../store/journal.ts';
-import { type Body, childPath } from './body.ts';
+import { declaredKeys } from '../store/policies.ts';
+import type { Stack } from '../store/steps.ts';
+import { type Body, childPath, stackOf } from './body.ts';
 import { handleCall } from './calls.ts';
 import { bodyReplay } from './chance.ts';
-import { atItsCall, bodyFailure, type Failure, mismatch, stackLimitFailure, unknownJobFailure } from './failures.ts';
+import {
+  atItsCall,
+  bodyFailure,
+  type Failure,
+  mismatch,
+  stackLimitFailure,
+  uncoveredKeyFailure,
+  unknownJobFailure,
+} from './failures.ts';
 import { HostCalls } from './host-calls.ts';
 import { type Journal, valueBytes } from './journal.ts';
 import { clockHint, leftOverMessage, type MadeCall } from './replay.ts';
@@ -20,6 +30,8 @@ export type TreeEnd =
   | ({ type: 'finished' } & Finish)
   /** The execution waits, as was committed: it holds no claim any more. */
   | { type: 'parked' }
+  /** A dispatch found no room: its stack is to be taken as a whole, or the execution waits for it (D18, D21). */
+  | { type: 'blocked'; stack: Stack }
   /** Grow another one from the journal, in the same cell. */
   | { type: 'again' }
   /** The cell is dead: grow another one in a new cell. `lost`: through nobody's fault (D23). */
@@ -116,6 +128,7 @@ export class Tree {
       call,
       parent,
       frame: parent.frame + 1,
+      keys: [...new Set([...parent.keys, ...(call.executionPolicyKey === null ? [] : [call.executionPolicyKey])])],
       calls: 0,
       ran: null,
       pending: Promise.resolve(),
@@ -167,9 +180,10 @@ export class Tree {
 
     const run = (recorded?.runs ?? 0) + 1;
     const memoryMb = limits.jobFunctionMemoryMb;
-    await context.writer.start({
+    const outcome = await context.writer.start({
       ...claimOf(execution),
       ...body.call,
+      stack: stackOf(body),
       path: body.path,
       parentPath: body.parent?.path ?? '',
       id: uuidv7(),
@@ -178,6 +192,12 @@ export class Tree {
       run,
       logs: this.log.take(),
     });
+    if (outcome === 'uncovered') return this.#uncovered(body);
+    if (outcome === 'blocked') {
+      // No answer, and nothing is recorded: the caller makes the call again, and logs what it logged before it.
+      this.stop({ type: 'blocked', stack: stackOf(body) });
+      return null;
+    }
     body.ran = { path: body.path, run, usage: null, failingPosition: null };
     this.#putRecord(body, {
       status: 'RUNNING',
@@ -205,6 +225,13 @@ export class Tree {
       },
     });
     return this.#bodyEnded(body, end);
+  }
+
+  /** No policy covers the key of a call (behaviour.md 4): it fails there, and says which are declared. */
+  async #uncovered(body: Body): Promise<BodyOutcome> {
+    const { pool } = this.run.context;
+    const { workspaceId } = this.run.execution;
+    return failed(uncoveredKeyFailure(body, await untilConnected(() => declaredKeys(pool, workspaceId))));
   }
 
   async #bodyEnded(body: Body, end: BodyEnd): Promise<BodyOutcome | null> {
@@ -293,6 +320,7 @@ export class Tree {
     const { status, result, usage, failingPosition } = end;
     await context.writer.end({
       ...claimOf(execution),
+      stack: stackOf(body.parent),
       path: body.path,
       run: body.ran!.run,
       status,
@@ -354,6 +382,7 @@ function mainBody({ execution }: Run): Body {
     call: { kind: 'job', name, args, position: 0, executionPolicyKey: null, recordedRun: 1, clock: null },
     parent: null,
     frame: 1,
+    keys: [],
     calls: 0,
     ran: null,
     pending: Promise.resolve(),

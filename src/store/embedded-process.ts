@@ -108,6 +108,8 @@ function postgresSettings(socketFolder: string, durable: boolean): string[] {
     max_connections: '200',
     synchronous_commit: 'on',
     fsync: durable ? 'on' : 'off',
+    // A new database fills within its first minute, which is how long the planner would know nothing of its tables.
+    autovacuum_naptime: '5s',
     full_page_writes: durable ? 'on' : 'off',
     timezone: 'UTC',
     log_timezone: 'UTC',

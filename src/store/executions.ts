@@ -1,8 +1,8 @@
 import type { Usage } from '../sandbox/protocol.ts';
 import { ClaimLostError } from './claim-lost.ts';
 import type { Queryable } from './database.ts';
+import { freedClaim } from './slots.ts';
 import { type Claim, insertLogs, type LogRow, logColumns } from './steps.ts';
-import type { RetryPolicy } from './workflows.ts';
 
 /** What the servers tell each other, by NOTIFY on one channel. */
 export const channel = 'jobcell';
@@ -88,91 +88,6 @@ export async function findByIdempotencyKey(
   return rows[0] ?? null;
 }
 
-/** An execution as its runner needs it. */
-export interface ClaimedExecution extends Claim {
-  workflow: string;
-  mainJobFunction: string;
-  /** Job function name -> pinned version, from the workflow. */
-  jobFunctions: Record<string, number>;
-  args: string;
-  invoker: string | null;
-  attempt: number;
-  depth: number;
-  revision: number;
-  replay: 'auto' | 'always';
-  takeovers: number;
-  /** Secret; chance inside the bodies comes from it (D13). */
-  seed: Buffer;
-  retryPolicy: RetryPolicy | null;
-  retryCount: number;
-  /** Whether an earlier claim may have left a journal. */
-  hasJournal: boolean;
-}
-
-interface ClaimedRow {
-  workspace_id: string;
-  id: string;
-  fence: number;
-  workflow: string;
-  main_job_function: string;
-  job_functions: string;
-  args: string;
-  invoker: string | null;
-  attempt: number;
-  depth: number;
-  revision: number;
-  replay: 'auto' | 'always';
-  takeovers: number;
-  seed: Buffer;
-  retry_policy: string | null;
-  retry_count: number;
-}
-
-const claimSql = `
-with s as materialized (
-    -- locked against a takeover of this server; nothing is claimed under a lease that has run out
-    select id from servers where id = $1 and expires_at > jobcell_now() for key share),
-c as (
-    select workspace_id, id from executions
-    where exists (select 1 from s) and (status in ('PENDING', 'PENDING_RESUME') or (status = 'PENDING_RETRY' and retry_after <= jobcell_now()))
-      and holder is null
-    order by id limit $2
-    for update skip locked)
-update executions e
-set status = 'RUNNING', holder = $1, fence = e.fence + 1, started_at = coalesce(e.started_at, jobcell_now()),
-    error = null, retry_after = null
-from c where e.workspace_id = c.workspace_id and e.id = c.id
-returning e.workspace_id, e.id, e.fence, e.workflow, e.main_job_function, e.job_functions, e.args, e.invoker, e.attempt,
-          e.depth, e.revision, e.replay, e.takeovers, e.seed, e.retry_policy, e.retry_count`;
-
-/**
- * Takes up to `limit` executions that wait to run, oldest first (D20), under this server's lease (D1). A claim that was
- * long on its way, and arrives after the lease, takes nothing.
- */
-export async function claimExecutions(db: Queryable, serverId: string, limit: number): Promise<ClaimedExecution[]> {
-  const { rows } = await db.query<ClaimedRow>({ name: 'claim', text: claimSql, values: [serverId, limit] });
-  return rows.map((row) => ({
-    workspaceId: row.workspace_id,
-    executionId: row.id,
-    fence: row.fence,
-    workflow: row.workflow,
-    mainJobFunction: row.main_job_function,
-    jobFunctions: JSON.parse(row.job_functions),
-    args: row.args,
-    invoker: row.invoker,
-    attempt: row.attempt,
-    depth: row.depth,
-    revision: row.revision,
-    replay: row.replay,
-    takeovers: row.takeovers,
-    seed: row.seed,
-    retryPolicy: row.retry_policy === null ? null : JSON.parse(row.retry_policy),
-    retryCount: row.retry_count,
-    // The first claim ever has fence 1; every later one may find records.
-    hasJournal: row.fence > 1,
-  }));
-}
-
 /** How an execution ends. `result` and `error` are JSON texts; `main` is the end of its main body, where that ran. */
 export interface ExecutionEnd extends Claim {
   status: 'SUCCESS' | 'FAILED';
@@ -183,11 +98,12 @@ export interface ExecutionEnd extends Claim {
 }
 
 const finishSql = `
-with e as (
-    update executions
-    set status = $4, result = $5, error = $6, finished_at = jobcell_now(), holder = null
-    where workspace_id = $1 and id = $2 and fence = $3 and status = 'RUNNING'
-    returning workspace_id, id),
+with ${freedClaim},
+e as (
+    update executions e
+    set status = $4, result = $5, error = $6, finished_at = jobcell_now(), holder = null, frames = 1, keys = '{}'
+    from f where e.workspace_id = f.workspace_id and e.id = f.execution_id
+    returning e.workspace_id, e.id),
 j as (
     update journal j
     set status = case when j.path = $7 then $4 else 'SUSPEND' end,
@@ -241,12 +157,13 @@ export async function scheduleRetry(
   retry: Claim & { error: string; backoffMs: number; paths: string[]; logs: LogRow[] },
 ): Promise<void> {
   const { rowCount } = await db.query(
-    `with e as (
-       update executions
+    `with ${freedClaim},
+     e as (
+       update executions e
        set status = 'PENDING_RETRY', holder = null, error = $4, attempt = attempt + 1, retry_count = retry_count + 1,
-           retry_after = jobcell_now() + $5 * interval '1 millisecond'
-       where workspace_id = $1 and id = $2 and fence = $3 and status = 'RUNNING'
-       returning workspace_id, id),
+           retry_after = jobcell_now() + $5 * interval '1 millisecond', frames = 1, keys = '{}'
+       from f where e.workspace_id = f.workspace_id and e.id = f.execution_id
+       returning e.workspace_id, e.id),
      j as (
        update journal j set status = 'SUSPEND', result = null, error = null, finished_at = null from e
        where j.workspace_id = e.workspace_id and j.execution_id = e.id and (j.status = 'RUNNING' or j.path = any($6))),
@@ -263,20 +180,6 @@ export async function scheduleRetry(
     ],
   );
   if (rowCount === 0) throw new ClaimLostError(retry.executionId);
-}
-
-/**
- * Confirms that a run which lost its claim is gone from this server, cells and all: its slots are free, and a resume
- * that waited for that can be claimed (D29).
- */
-export async function confirmStopped(db: Queryable, execution: Claim, serverId: string): Promise<void> {
-  await db.query(
-    `with e as (
-       update executions set holder = null
-       where workspace_id = $1 and id = $2 and fence = $3 + 1 and holder = $4 and status <> 'RUNNING' returning status)
-     select pg_notify('${channel}', '${pendingMessage}') from e where status = 'PENDING_RESUME'`,
-    [execution.workspaceId, execution.executionId, execution.fence, serverId],
-  );
 }
 
 /** Whether an execution is in a final status; null when there is no such execution. */

@@ -24,14 +24,15 @@ export async function heldBy(db: Queryable, serverId: string): Promise<Holding[]
  */
 export async function giveBack(db: Queryable, serverId: string, ids: string[] | null): Promise<void> {
   await db.query(
-    `with held as (
-       select workspace_id, id from executions
-       where holder = $1 and ($2::uuid[] is null or id = any($2)) order by workspace_id, id for update),
+    `with held as materialized (
+       select array_agg(workspace_id) as workspaces, array_agg(id) as ids, array_agg(fence) as fences from executions
+       where holder = $1 and ($2::uuid[] is null or id = any($2))),
+     freed as materialized (select f.* from held, free_slots(held.workspaces, held.ids, held.fences) f),
      e as (
        update executions e
        set status = case when e.status = 'RUNNING' then 'PENDING_RESUME' else e.status end, holder = null,
            fence = e.fence + 1
-       from held where e.workspace_id = held.workspace_id and e.id = held.id
+       from freed f where e.workspace_id = f.workspace_id and e.id = f.execution_id
        returning e.workspace_id, e.id),
      j as (
        update journal j set status = 'SUSPEND' from e

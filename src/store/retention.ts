@@ -69,6 +69,23 @@ export async function removeExpiredFunctions(
   return rowCount ?? 0;
 }
 
+/**
+ * Removes up to `limit` pools of keys that nobody holds or waits for: whoever uses the key next makes its row anew.
+ * @returns how many went.
+ */
+export async function removeIdlePools(db: Queryable, limit: number): Promise<number> {
+  const { rowCount } = await db.query(
+    `with idle as materialized (
+       select workspace_id, pool from pools where pool like 'key:%' and used = 0 and not awaited limit $1),
+     locked as materialized (select lock_pools(array(select workspace_id from idle)))
+     delete from pools p using idle, locked
+     where p.workspace_id = idle.workspace_id and p.pool = idle.pool and p.used = 0 and not p.awaited
+       and (p.earmark is null or p.earmark_until <= jobcell_now())`,
+    [limit],
+  );
+  return rowCount ?? 0;
+}
+
 /** Removes all expired executions of a workspace and of its functions, batch by batch. */
 export async function removeAllExpired(db: Queryable, workspaceId: string): Promise<void> {
   while ((await removeExpired(db, requestBatch, workspaceId)) > 0);
@@ -124,7 +141,8 @@ async function cancelInDeletedWorkspaces(db: Queryable): Promise<void> {
        order by e.workspace_id, e.id for update of e),
      c as (
        update executions e
-       set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null
+       set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null,
+           blocked_on = null
        from due where e.workspace_id = due.workspace_id and e.id = due.id
        returning e.id, e.fence)
      select pg_notify('${channel}', '${stopPrefix}' || id || ':' || fence) from c`,

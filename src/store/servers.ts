@@ -43,16 +43,16 @@ export async function takeOverExpired(db: Queryable): Promise<number> {
          select id from servers where expires_at < jobcell_now() order by id for update skip locked)
        returning id),
      seen as materialized (
-       select workspace_id, id, fence from executions
+       select array_agg(workspace_id) as workspaces, array_agg(id) as ids, array_agg(fence) as fences from executions
        where holder is not null
          and (holder in (select id from dead) or not exists (select 1 from servers where servers.id = holder))),
-     held as (
-       select e.workspace_id, e.id, (
+     -- by its fence: while its lock was waited for, one may have been freed and claimed by a server unknown here
+     freed as materialized (select f.* from seen, free_slots(seen.workspaces, seen.ids, seen.fences) f),
+     held as materialized (
+       select f.workspace_id, f.execution_id as id, (
          select count(*)::int from journal j
-         where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.finished_at is not null) as records
-       -- by its fence: while its lock was waited for, it may have been freed and claimed by a server unknown here
-       from executions e join seen on e.workspace_id = seen.workspace_id and e.id = seen.id and e.fence = seen.fence
-       order by e.workspace_id, e.id for update of e),
+         where j.workspace_id = f.workspace_id and j.execution_id = f.execution_id and j.finished_at is not null) as records
+       from freed f),
      e as (
        update executions e
        -- a canceled or resumed one only waited for its holder's confirmation (D29)

@@ -1,9 +1,13 @@
 import { ClaimLostError } from './claim-lost.ts';
 import { untilConnected } from './connection-errors.ts';
 import type { Pool } from './database.ts';
-import { commitEnds, commitStarts, type StepEnd, type StepStart, stepKey } from './steps.ts';
+import { commitEnds, commitStarts, type StartOutcome, type StepEnd, type StepStart, stepKey } from './steps.ts';
 
-/** Statements under way at once. One commit is waited for while the next one fills; more only split the groups. */
+/**
+ * Statements under way at once. One commit is waited for while the next one fills; more only split the groups. Two that
+ * change stacks of one workspace would wait for each other in the database (0006_slots.sql), so its entries wait here, where
+ * they still come together: half as many commits for a workspace that is alone.
+ */
 const inFlight = 2;
 /** Entries of one statement at most, so that one slow commit does not hold everybody. */
 const groupSize = 64;
@@ -14,51 +18,79 @@ const groupSize = 64;
  * Measured there, 32 runs: 13,010 starts and ends a second in groups, 8,374 one by one.
  */
 export interface StepWriter {
-  /** @throws ClaimLostError when the execution is no longer this claim's; the database's error when the row is refused. */
-  start(entry: StepStart): Promise<void>;
+  /**
+   * Only what is `started` is written.
+   * @throws ClaimLostError when the execution is no longer this claim's; the database's error when the row is refused.
+   */
+  start(entry: StepStart): Promise<StartOutcome>;
   /** @throws ClaimLostError when the execution is no longer this claim's; the database's error when the row is refused. */
   end(entry: StepEnd): Promise<void>;
 }
 
-type Entry = ({ start: StepStart } | { end: StepEnd }) & { resolve: () => void; reject: (error: unknown) => void };
+type Entry = ({ start: StepStart } | { end: StepEnd }) & {
+  resolve: (outcome: StartOutcome) => void;
+  reject: (error: unknown) => void;
+};
+
+const claimOf = (entry: Entry) => ('start' in entry ? entry.start : entry.end);
+/** Main's slot came with the claim (D19): its start changes no pool. */
+const changesPools = (entry: Entry) => !('start' in entry) || entry.start.stack.frames > 1;
 
 export function createStepWriter(pool: Pool): StepWriter {
   let waiting: Entry[] = [];
   let busy = 0;
+  const busyWorkspaces = new Set<string>();
+
+  /** The entries that go next: of one kind, of each execution one, none of a workspace that is busy. */
+  function takeGroup(): Entry[] {
+    const group: Entry[] = [];
+    const rest: Entry[] = [];
+    // What a stack holds is changed by one entry after the other.
+    const executions = new Set<string>();
+    let isStart: boolean | undefined;
+    for (const entry of waiting) {
+      const { executionId, workspaceId } = claimOf(entry);
+      const free = !executions.has(executionId) && !(changesPools(entry) && busyWorkspaces.has(workspaceId));
+      executions.add(executionId);
+      if (free) isStart ??= 'start' in entry;
+      (free && group.length < groupSize && 'start' in entry === isStart ? group : rest).push(entry);
+    }
+    waiting = rest;
+    return group;
+  }
 
   function pump(): void {
     while (busy < inFlight && waiting.length > 0) {
-      const first = waiting[0]!;
-      const isStart = 'start' in first;
-      const group: Entry[] = [];
-      const rest: Entry[] = [];
-      for (const entry of waiting)
-        (group.length < groupSize && 'start' in entry === isStart ? group : rest).push(entry);
-      waiting = rest;
+      const group = takeGroup();
+      if (group.length === 0) return;
+      const workspaces = new Set(group.filter(changesPools).map((entry) => claimOf(entry).workspaceId));
+      for (const workspace of workspaces) busyWorkspaces.add(workspace);
       busy++;
       void commit(pool, group).finally(() => {
+        for (const workspace of workspaces) busyWorkspaces.delete(workspace);
         busy--;
         pump();
       });
     }
   }
 
-  function enqueue(entry: { start: StepStart } | { end: StepEnd }): Promise<void> {
+  function enqueue(entry: { start: StepStart } | { end: StepEnd }): Promise<StartOutcome> {
     return new Promise((resolve, reject) => {
       waiting.push({ ...entry, resolve, reject });
       pump();
     });
   }
 
-  return { start: (start) => enqueue({ start }), end: (end) => enqueue({ end }) };
+  return { start: (start) => enqueue({ start }), end: async (end) => void (await enqueue({ end })) };
 }
 
 async function commit(pool: Pool, group: Entry[]): Promise<void> {
   try {
     const written = await untilConnected(() => send(pool, group));
     for (const entry of group) {
-      const { executionId, path } = 'start' in entry ? entry.start : entry.end;
-      if (written.has(stepKey(executionId, path))) entry.resolve();
+      const { executionId, path } = claimOf(entry);
+      const outcome = written.get(stepKey(executionId, path));
+      if (outcome) entry.resolve(outcome);
       else entry.reject(new ClaimLostError(executionId));
     }
   } catch (error) {
@@ -68,12 +100,11 @@ async function commit(pool: Pool, group: Entry[]): Promise<void> {
   }
 }
 
-function send(pool: Pool, group: Entry[]): Promise<Set<string>> {
+/** @returns what became of each entry whose claim still stands, by `stepKey`; of an end nothing more is to be said. */
+async function send(pool: Pool, group: Entry[]): Promise<Map<string, StartOutcome>> {
   const starts = group.flatMap((entry) => ('start' in entry ? [entry.start] : []));
-  return starts.length > 0
-    ? commitStarts(pool, starts)
-    : commitEnds(
-        pool,
-        group.flatMap((entry) => ('end' in entry ? [entry.end] : [])),
-      );
+  if (starts.length > 0) return commitStarts(pool, starts);
+  const ends = group.flatMap((entry) => ('end' in entry ? [entry.end] : []));
+  const written = await commitEnds(pool, ends);
+  return new Map([...written].map((key) => [key, 'started']));
 }

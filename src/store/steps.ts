@@ -5,8 +5,9 @@ import type { Queryable } from './database.ts';
  * The two writes of the step path. Both take any number of entries of any number of executions, so that everything
  * that waits goes into one commit (step-path.md, Server).
  *
- * The fence (D2): each statement first locks the execution rows it writes for, in id order, and keeps only those whose
- * claim still stands. What is not returned was written by a holder that has lost its claim.
+ * They change what the stacks of executions hold (D17), in functions of 0006_slots.sql, which lock the pools, and then the
+ * execution rows they write for, and keep only those whose claim still stands: the fence (D2). What is not returned was
+ * written by a holder that has lost its claim.
  * Both are idempotent by (execution, path, run), so a commit whose answer was lost is simply sent again (D3).
  */
 
@@ -17,8 +18,17 @@ export interface Claim {
   fence: number;
 }
 
+/** What a stack holds: a slot of its workspace for each of its bodies, and one of each key (D17). */
+export interface Stack {
+  frames: number;
+  /** Execution policy keys, each once. */
+  keys: string[];
+}
+
 /** A body is about to run: its journal row is made, or taken up again with the next run number. */
 export interface StepStart extends Claim {
+  /** The stack with the body on it. */
+  stack: Stack;
   path: string;
   parentPath: string;
   position: number;
@@ -47,8 +57,16 @@ export interface LogRow {
   attributes: string | null;
 }
 
+/**
+ * What became of a start. `blocked`: a pool lacks room, and nothing is changed. `uncovered`: no execution policy covers the
+ * key of this new call.
+ */
+export type StartOutcome = 'started' | 'blocked' | 'uncovered';
+
 /** A body ended. `result` and `error` are JSON texts. */
 export interface StepEnd extends Claim {
+  /** The stack without the body. */
+  stack: Stack;
   path: string;
   run: number;
   status: 'SUCCESS' | 'FAILED';
@@ -85,8 +103,13 @@ with x as (
                          $9::text[], $10::text[], $11::int[], $12::bigint[], $13::int[], $14::int[], $15::text[])
     as x(workspace_id, execution_id, fence, path, parent_path, position, id, name,
          args, execution_policy_key, function_version, memory_limit_bytes, run, recorded_run, clock)),
-${fenced},
-l as (${insertLogs(16)})
+t as materialized (
+    select * from grow_stacks($1, $2, $3, $4, $13, $16::int[], $17::text[],
+                              array(select coalesce(k, '') from unnest($10::text[]) k))),
+e as (
+    select x.workspace_id, x.execution_id as id from x join t on t.execution_id = x.execution_id and t.outcome = 'started'),
+l as (${insertLogs(18)}),
+i as (
 insert into journal as j (workspace_id, execution_id, path, parent_path, position, id, kind, name, args, status,
                           execution_policy_key, function_version, memory_limit_bytes, runs, recorded_run, clock, started_at)
 select x.workspace_id, x.execution_id, x.path, x.parent_path, x.position, x.id, 'job', x.name, x.args, 'RUNNING',
@@ -98,11 +121,17 @@ on conflict (workspace_id, execution_id, path) do update
       result = null, error = null, failing_position = null, finished_at = null, started_at = excluded.started_at
   -- A start that was sent again, and whose first sending comes late, must not reopen what has ended meanwhile (D3).
   where j.status <> 'SUCCESS' and (j.runs < excluded.runs or (j.runs = excluded.runs and j.status = 'RUNNING'))
-returning execution_id, path`;
+returning execution_id, path)
+select execution_id, path, 'started' as outcome from i
+union all
+select execution_id, path, outcome from t where outcome <> 'started'`;
 
-/** Commits the starts; answers the keys (`stepKey`) of those whose claim still stands. */
-export async function commitStarts(db: Queryable, starts: StepStart[]): Promise<Set<string>> {
-  const { rows } = await db.query<{ execution_id: string; path: string }>({
+/**
+ * Commits the starts that find room, at most one of each execution. Answers what became of those whose claim still
+ * stands, by `stepKey`.
+ */
+export async function commitStarts(db: Queryable, starts: StepStart[]): Promise<Map<string, StartOutcome>> {
+  const { rows } = await db.query<{ execution_id: string; path: string; outcome: StartOutcome }>({
     name: 'step-starts',
     text: startSql,
     values: [
@@ -121,10 +150,12 @@ export async function commitStarts(db: Queryable, starts: StepStart[]): Promise<
       starts.map((s) => s.run),
       starts.map((s) => s.recordedRun),
       starts.map((s) => s.clock),
+      starts.map((s) => s.stack.frames),
+      starts.map((s) => s.stack.keys.join(' ')),
       ...logColumns(starts.flatMap((start) => start.logs.map((line) => ({ claim: start, line })))),
     ],
   });
-  return new Set(rows.map((row) => stepKey(row.execution_id, row.path)));
+  return new Map(rows.map((row) => [stepKey(row.execution_id, row.path), row.outcome]));
 }
 
 const endSql = `
@@ -133,17 +164,20 @@ with x as (
                          $9::float8[], $10::float8[], $11::bigint[], $12::int[])
     as x(workspace_id, execution_id, fence, path, run, status, result, error, cpu_ms, wall_ms, peak_memory_bytes,
          failing_position)),
-${fenced},
-l as (${insertLogs(13)})
+e as materialized (
+    select workspace_id, execution_id as id from shrink_stacks($1, $2, $3, $4, $5, $13::int[], $14::text[])),
+l as (${insertLogs(15)}),
+-- One source for the whole primary key, or it is looked up by a part of it, and every step of the execution read.
+w as materialized (select x.* from x join e on e.workspace_id = x.workspace_id and e.id = x.execution_id)
 update journal j
 set status = x.status, result = x.result, error = x.error, finished_at = coalesce(j.finished_at, jobcell_now()),
     cpu_ms = x.cpu_ms, wall_ms = x.wall_ms, peak_memory_bytes = x.peak_memory_bytes,
     failing_position = x.failing_position
-from x join e on e.workspace_id = x.workspace_id and e.id = x.execution_id
+from w x
 where j.workspace_id = x.workspace_id and j.execution_id = x.execution_id and j.path = x.path and j.runs = x.run
 returning j.execution_id, j.path`;
 
-/** Commits the ends with their log lines; answers the keys of those whose claim still stands. */
+/** Commits the ends with their log lines, at most one of each execution; answers the keys of those whose claim still stands. */
 export async function commitEnds(db: Queryable, ends: StepEnd[]): Promise<Set<string>> {
   const { rows } = await db.query<{ execution_id: string; path: string }>({
     name: 'step-ends',
@@ -161,6 +195,8 @@ export async function commitEnds(db: Queryable, ends: StepEnd[]): Promise<Set<st
       ends.map((s) => s.usage?.wallMs ?? null),
       ends.map((s) => s.usage?.peakMemoryBytes ?? null),
       ends.map((s) => s.failingPosition),
+      ends.map((s) => s.stack.frames),
+      ends.map((s) => s.stack.keys.join(' ')),
       ...logColumns(ends.flatMap((end) => end.logs.map((line) => ({ claim: end, line })))),
     ],
   });

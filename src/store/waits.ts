@@ -4,16 +4,18 @@ import { type Pool, type Queryable, transaction } from './database.ts';
 import type { StoredJson } from './execution-reads.ts';
 import { channel, pendingMessage } from './executions.ts';
 import { type FinishedCall, isRecorded, recordFinished } from './journal.ts';
+import { freedClaim } from './slots.ts';
 import { insertLogs, logColumns } from './steps.ts';
 
 /** A `wait` that is about to park its execution. */
 export type WaitCall = Omit<FinishedCall, 'kind' | 'status' | 'result' | 'error' | 'executionPolicyKey'>;
 
 const waitSql = `
-with e as (
-    update executions set status = 'WAITING', holder = null
-    where workspace_id = $1 and id = $2 and fence = $3 and status = 'RUNNING'
-    returning workspace_id, id),
+with ${freedClaim},
+e as (
+    update executions e set status = 'WAITING', holder = null
+    from f where e.workspace_id = f.workspace_id and e.id = f.execution_id
+    returning e.workspace_id, e.id),
 s as (
     update journal j set status = 'SUSPEND' from e
     where j.workspace_id = e.workspace_id and j.execution_id = e.id and j.status = 'RUNNING'),

@@ -1,7 +1,9 @@
 import { type FieldError, JobcellError } from '../errors.ts';
+import { limits } from '../limits.ts';
 import { decodeCursor, type Page, type PageRequest, pageOf } from './cursor.ts';
 import { type Pool, type Queryable, transaction } from './database.ts';
 import { unfinishedStatuses } from './execution-reads.ts';
+import { channel, pendingMessage } from './executions.ts';
 import { currentVersion, listScriptNames } from './scripts.ts';
 
 /** When and how often a FAILED execution is tried again; durations as in `500ms`, `10s`, `5m`. */
@@ -81,8 +83,30 @@ export async function putWorkflow(
         definition.retryPolicy === null ? null : JSON.stringify(definition.retryPolicy),
       ],
     );
+    await putWorkflowCap(db, workspaceId, name, definition);
     return toWorkflow(rows[0]!);
   });
+}
+
+/** The cap counts from now on: a lower one ends nothing that runs, a higher one lets waiters go at once. */
+async function putWorkflowCap(
+  db: Queryable,
+  workspaceId: string,
+  name: string,
+  { concurrencyPolicy }: WorkflowDefinition,
+): Promise<void> {
+  const cap = Math.min(
+    limits.workflowExecutions,
+    concurrencyPolicy?.maxConcurrentExecutions ?? Number.POSITIVE_INFINITY,
+  );
+  await db.query(
+    `with locked as materialized (select lock_pools(array[$1::uuid])),
+     p as (
+       insert into pools (workspace_id, pool, cap) select $1::uuid, 'workflow:' || $2::text, $3::int from locked
+       on conflict (workspace_id, pool) do update set cap = excluded.cap returning pool)
+     select pg_notify('${channel}', '${pendingMessage}') from p`,
+    [workspaceId, name, cap],
+  );
 }
 
 async function checkReferences(db: Queryable, workspaceId: string, definition: WorkflowDefinition): Promise<void> {

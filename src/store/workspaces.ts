@@ -29,11 +29,24 @@ export async function putWorkspace(
   settings: { retentionDays?: number | undefined } = {},
 ): Promise<Workspace> {
   const { rows } = await db.query<Workspace>(
-    `insert into workspaces as w (id, name, retention_days) values ($1, $2, coalesce($3::int, $4::int))
-     on conflict (name) do update set updated_at = jobcell_now(), retention_days = coalesce($3::int, w.retention_days)
-       where not w.deleting
-     returning ${workspaceColumns}`,
-    [uuidv7(), name, settings.retentionDays ?? null, limits.retentionDays],
+    `with w as (
+       insert into workspaces as w (id, name, retention_days) values ($1, $2, coalesce($3::int, $4::int))
+       on conflict (name) do update set updated_at = jobcell_now(), retention_days = coalesce($3::int, w.retention_days)
+         where not w.deleting
+       returning *),
+     p as (
+       insert into pools (workspace_id, pool, cap)
+       select w.id, p.pool, p.cap from w, (values ('workspace', $5::int), ('executions', $6::int)) p (pool, cap)
+       on conflict do nothing)
+     select ${workspaceColumns} from w`,
+    [
+      uuidv7(),
+      name,
+      settings.retentionDays ?? null,
+      limits.retentionDays,
+      limits.workspaceDispatches,
+      limits.workspaceExecutions,
+    ],
   );
   const [workspace] = rows;
   if (workspace) return workspace;

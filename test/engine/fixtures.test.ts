@@ -24,6 +24,8 @@ beforeAll(async () => {
     await workspace.uploadJobFunction(job, bundle(job));
     await workspace.putWorkflow(job, job);
   }
+  await workspace.capKey('premium', 5);
+  await workspace.capKey('tenant-api', 3, 'prefix');
   await workspace.uploadJobFunction('notify', 'export function main(args) { return { notified: args.orderId }; }');
   await workspace.putWorkflow('notify-workflow', 'notify');
   await workspace.putWorkflow('order-processing', 'process-order');
@@ -37,12 +39,16 @@ describe.each(replayModes)('the fixture bundles, replay %s', (replay) => {
     const result = execution.result as { notificationId: string };
     expect(result).toEqual({ orderId: 'o1', total: 220, notificationId: expect.any(String), stage: 'dev', by: null });
 
-    const steps = execution.jobExecutions.map(({ path, status }) => [path, status]);
+    const steps = execution.jobExecutions.map(({ path, status, executionPolicyKey }) => [
+      path,
+      status,
+      executionPolicyKey,
+    ]);
     expect(steps).toEqual([
-      ['process-order', 'SUCCESS'],
-      ['process-order/0:fetch-price', 'SUCCESS'],
-      ['process-order/1:fetch-price', 'SUCCESS'],
-      ['process-order/2:add-tax', 'SUCCESS'],
+      ['process-order', 'SUCCESS', null],
+      ['process-order/0:fetch-price', 'SUCCESS', 'tenant-api.acme'],
+      ['process-order/1:fetch-price', 'SUCCESS', 'tenant-api.acme'],
+      ['process-order/2:add-tax', 'SUCCESS', 'premium'],
     ]);
 
     const started = await workspace.finished(result.notificationId);

@@ -1,7 +1,7 @@
 import type { Note } from './counter.ts';
 import type { ClaimRow, ExecutionRow, JournalRow, LogRow } from './evidence.ts';
 import type { Fault } from './faults.ts';
-import { resultOf, type Size } from './workload.ts';
+import { keyCap, poolOf, resultOf, type Size } from './workload.ts';
 
 export interface Evidence {
   /** Id of each execution, by its number in the workload. */
@@ -24,7 +24,8 @@ export interface Findings {
   claimsAgain: number;
   /**
    * The longest time in which an execution that had begun was not heard of, ms. It begins anew with a fault of the
-   * server that holds the execution, and while it waits for its turn behind older ones (D20), with each claim of those.
+   * server that holds the execution, and while it waits for its turn behind older ones (D20), with each claim of those;
+   * and with what is heard of those that share the slots of its key.
    */
   longestSilenceMs: number;
 }
@@ -59,10 +60,16 @@ export function check(evidence: Evidence): Findings {
       const record = records.find(({ kind, args }) => kind === 'job' && JSON.parse(args).step === step);
       bodiesAgain += checkBodies(ofStep, record, { step, claimed, faults: evidence.faults }, found);
     }
-    const silence = longestSilence(own, execution, claimed, evidence);
+    // Others under its key: it may wait for the slots that they have.
+    const sameKey = evidence.notes.filter(
+      (note) =>
+        note.execution !== number && poolOf(note.execution, evidence.size).pool === poolOf(number, evidence.size).pool,
+    );
+    const silence = longestSilence(own, execution, claimed, evidence, sameKey);
     longestSilenceMs = Math.max(longestSilenceMs, silence);
     if (silence > evidence.leaseMs + slackMs) found(`it was blocked for ${silence} ms`);
   }
+  violations.push(...checkCaps(evidence));
   const claimsAgain = ids.reduce((sum, id) => sum + Math.max(0, (claims.get(id)?.length ?? 0) - 1), 0);
   return { violations, bodiesAgain, claimsAgain, longestSilenceMs };
 }
@@ -146,6 +153,31 @@ function checkBodies(
   return bodies.length - 1;
 }
 
+/**
+ * E4: never more bodies of one key at once than its cap, by their own clock: what a body sent, it sent while it held its
+ * slot, whatever became of its server.
+ */
+function checkCaps({ notes, size }: Evidence): string[] {
+  const violations: string[] = [];
+  for (const [pool, of] of Map.groupBy(notes, ({ execution }) => poolOf(execution, size).pool)) {
+    const bodies = [...Map.groupBy(of, (note) => note.body).values()].map((sent) => sent.map((note) => note.at));
+    const moments = bodies.flatMap((sent) => [
+      { at: Math.min(...sent), more: 1 },
+      { at: Math.max(...sent), more: -1 },
+    ]);
+    // At one millisecond the ends come first: the two need not have met.
+    moments.sort((a, b) => a.at - b.at || a.more - b.more);
+    let alive = 0;
+    let most = 0;
+    for (const { more } of moments) {
+      alive += more;
+      most = Math.max(most, alive);
+    }
+    if (most > keyCap) violations.push(`${most} bodies of the key ${pool} ran at once instead of ${keyCap}`);
+  }
+  return violations;
+}
+
 /** What happened around the bodies of a step, for whoever has to understand it. */
 function timeline(bodies: Body[], claims: ClaimRow[], faults: Fault[]): string {
   const from = bodies[0]!.first - 10_000;
@@ -189,6 +221,7 @@ function longestSilence(
   { id, finishedAt }: ExecutionRow,
   own: ClaimRow[],
   { claims, faults }: Evidence,
+  sameKey: Note[],
 ): number {
   const heard = notes.map((note) => note.received);
   if (heard.length === 0) return 0;
@@ -200,7 +233,8 @@ function longestSilence(
       kind !== 'cell' && kind !== 'answer' && own.findLast((claim) => claim.at.getTime() <= at)?.server === server,
   );
   const older = claims.filter((claim) => claim.execution < id).map((claim) => claim.at.getTime());
-  const moments = [...heard, ended, ...hits.map((fault) => fault.at), ...older]
+  const others = sameKey.map((note) => note.received);
+  const moments = [...heard, ended, ...hits.map((fault) => fault.at), ...older, ...others]
     .filter((moment) => moment >= begun && moment <= ended)
     .sort((a, b) => a - b);
   return moments.reduce((longest, moment, index) => Math.max(longest, moment - (moments[index - 1] ?? moment)), 0);

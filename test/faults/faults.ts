@@ -30,6 +30,7 @@ const statements = [
   'record-finished',
   'record-started-execution',
   'finish-execution',
+  'suspend',
   'logs',
   'renew-lease',
 ];

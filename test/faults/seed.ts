@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { Client } from '../support/client.ts';
+import { poolMismatches } from '../support/pools.ts';
 import { check, type Findings } from './check.ts';
 import { startCluster, stopCluster } from './cluster.ts';
 import { startCounter } from './counter.ts';
@@ -63,11 +64,14 @@ export async function runSeed(options: SeedOptions): Promise<SeedReport> {
       ...(await readDatabase(database)),
     });
     const late = left.map(({ id, status, holder }) => `execution ${id} is still ${status}, held by ${holder}`);
+    const counters = (await poolMismatches(options.databaseUrl)).map(
+      ({ pool, used, held }) => `pool ${pool}: its counter is ${used}, and ${held} slots are held`,
+    );
     const byKind = Map.groupBy(injected.faults, (fault) => fault.kind);
     return {
       ...found,
       seed,
-      violations: [...injected.violations, ...late, ...found.violations],
+      violations: [...injected.violations, ...late, ...counters, ...found.violations],
       faults: Object.fromEntries([...byKind].map(([kind, of]) => [kind, of.length])),
       ms: performance.now() - begun,
       logs: Object.fromEntries(members.map((member) => [member.name, member.logs()])),

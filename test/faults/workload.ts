@@ -8,6 +8,15 @@ export interface Size {
   pauseMs: number;
 }
 
+/** Steps of one key, in one workspace, that may run at once; executions share the keys of their workspace. */
+export const keyCap = 2;
+const keysPerWorkspace = 3;
+/** The key of an execution's steps, and what tells its pool from those of other workspaces. */
+export const poolOf = (execution: number, { workspaces }: Size) => {
+  const key = `step.${Math.floor(execution / workspaces) % keysPerWorkspace}`;
+  return { key, pool: `${execution % workspaces} ${key}` };
+};
+
 /** Each step begins, goes on and ends in view of the counter server, and logs a line. */
 const step = `
   const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -25,12 +34,12 @@ const step = `
   }`;
 
 const main = `
-  export async function main({ url, execution, steps, pauseMs }) {
+  export async function main({ url, execution, key, steps, pauseMs }) {
     let sum = 0;
     let started;
     for (let step = 0; step < steps; step++) {
       console.log('before ' + step);
-      sum += tailor.workflow.execJobFunction('step', { url, execution, step, pauseMs });
+      sum += tailor.workflow.execJobFunction('step', { url, execution, step, pauseMs }, { executionPolicyKey: key });
       if (step === execution % steps) started = await tailor.workflow.startWorkflow('started', { execution });
     }
     return { sum, started };
@@ -48,6 +57,7 @@ export async function startWorkload(client: Client, counterUrl: string, size: Si
     await workspace.uploadJobFunctions({ main, step, started });
     await workspace.putWorkflow('steps', 'main');
     await workspace.putWorkflow('started', 'started');
+    await workspace.capKey('step', keyCap, 'prefix');
     workspaces.push(workspace);
   }
   const { steps, pauseMs } = size;
@@ -56,7 +66,13 @@ export async function startWorkload(client: Client, counterUrl: string, size: Si
   for (let first = 0; first < size.executions; first += startAtOnce) {
     const group = Array.from({ length: Math.min(startAtOnce, size.executions - first) }, (_, index) => first + index);
     const startOne = (execution: number) =>
-      workspaces[execution % workspaces.length]!.start('steps', { url: counterUrl, execution, steps, pauseMs });
+      workspaces[execution % workspaces.length]!.start('steps', {
+        url: counterUrl,
+        execution,
+        key: poolOf(execution, size).key,
+        steps,
+        pauseMs,
+      });
     ids.push(...(await Promise.all(group.map(startOne))));
   }
   return ids;

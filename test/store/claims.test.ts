@@ -3,8 +3,9 @@ import pg from 'pg';
 import { pino } from 'pino';
 import { uuidv7 } from 'uuidv7';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { claimExecutions } from '../../src/store/claims.ts';
 import { openPool, type Pool } from '../../src/store/database.ts';
-import { claimExecutions, insertExecution } from '../../src/store/executions.ts';
+import { insertExecution } from '../../src/store/executions.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { expireLease, registerServer, removeServer, takeOverExpired } from '../../src/store/servers.ts';
 import { createDatabase } from '../support/database.ts';
@@ -54,18 +55,18 @@ test('D1: a claim that arrives after its lease has run out, or was taken away, t
   const id = await start();
   const expired = await serverWithLease();
   await expireLease(pool, expired);
-  expect(await claimExecutions(pool, expired, 10)).toEqual([]);
+  expect((await claimExecutions(pool, expired, 10)).claimed).toEqual([]);
   const removed = await serverWithLease();
   await removeServer(pool, removed);
-  expect(await claimExecutions(pool, removed, 10)).toEqual([]);
+  expect((await claimExecutions(pool, removed, 10)).claimed).toEqual([]);
   const standing = await serverWithLease();
-  expect(await claimExecutions(pool, standing, 10)).toMatchObject([{ executionId: id, fence: 1 }]);
+  expect((await claimExecutions(pool, standing, 10)).claimed).toMatchObject([{ executionId: id, fence: 1 }]);
 });
 
 test('E6: a takeover frees what a server holds that has no lease any more', async () => {
   const id = await start();
   const server = await serverWithLease();
-  expect(await claimExecutions(pool, server, 10)).toMatchObject([{ executionId: id }]);
+  expect((await claimExecutions(pool, server, 10)).claimed).toMatchObject([{ executionId: id }]);
   expect(await takeOverExpired(pool)).toBe(0);
   // As a claim leaves it that committed while the lease was taken away.
   await removeServer(pool, server);
@@ -76,7 +77,7 @@ test('E6: a takeover frees what a server holds that has no lease any more', asyn
 test('D2: a takeover that had to wait for a row leaves it alone when it was freed and claimed meanwhile', async () => {
   const id = await start();
   const dead = await serverWithLease();
-  const claimed = await claimExecutions(pool, dead, 10);
+  const { claimed } = await claimExecutions(pool, dead, 10);
   expect(claimed).toMatchObject([{ executionId: id, fence: 1 }]);
   await expireLease(pool, dead);
   const other = new pg.Client(pool.options.connectionString);

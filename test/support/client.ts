@@ -21,7 +21,30 @@ export interface Execution {
   finishedAt: string | null;
   stack: string[];
   jobExecutions: JobExecution[];
-  waitingFor: { reason: string; key?: string; payload?: unknown; retryAfter?: string } | null;
+  waitingFor: WaitingFor | null;
+}
+
+interface WaitingFor {
+  reason: string;
+  key?: string;
+  payload?: unknown;
+  retryAfter?: string;
+  need?: { pool: string; slots: number }[];
+  pool?: string | null;
+  policy?: string | null;
+  cap?: number | null;
+  inUse?: number | null;
+  holders?: string[];
+  position?: number | null;
+}
+
+export interface LivePool {
+  pool: string;
+  policy: string | null;
+  cap: number;
+  inUse: number;
+  holders: string[];
+  queued: number;
 }
 
 export interface JobExecution {
@@ -160,6 +183,19 @@ export class Workspace {
   ): Promise<unknown> {
     const body = typeof definition === 'string' ? { mainJobFunction: definition } : definition;
     return this.client.expect('PUT', `${this.path}/workflows/${name}`, { body });
+  }
+
+  putPolicy(name: string, definition: Record<string, unknown> = {}): Promise<unknown> {
+    return this.client.expect('PUT', `${this.path}/execution-policies/${name}`, { body: definition });
+  }
+
+  /** A policy on its own name. */
+  capKey(key: string, maxConcurrentExecutions: number, matchType: 'exact' | 'prefix' = 'exact'): Promise<unknown> {
+    return this.putPolicy(key, { matchType, concurrencyPolicy: { maxConcurrentExecutions } });
+  }
+
+  async pools(): Promise<LivePool[]> {
+    return (await this.client.expect<{ items: LivePool[] }>('GET', `${this.path}/pools`)).items;
   }
 
   /** Starts an execution and answers its id. */

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, inject } from 'vitest';
+import { afterAll, expect, inject } from 'vitest';
 import { createDatabase } from './database.ts';
+import { poolMismatches } from './pools.ts';
 import { launch } from './server-process.ts';
 
 export interface ServerOptions {
@@ -84,8 +85,11 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     },
   };
   afterAll(async () => {
+    const mismatches = await poolMismatches(databaseUrl);
     await server.stop();
     rmSync(dataDir, { recursive: true, force: true });
+    expect(mismatches, 'pools whose counter is not the sum of what is held').toEqual([]);
+    expect(await poolMismatches(databaseUrl), 'the same, after the stop').toEqual([]);
   });
   return server;
 }
