@@ -52,6 +52,8 @@ export const limits = {
   uploadBodyBytes: 48 * MiB,
   /** Bytes of the body of a start: the arguments and what stands around them. */
   startBodyBytes: 5 * MiB,
+  /** S4: bytes of an invoker's attributes, as JSON text; every execution keeps them. */
+  invokerBytes: 16 * KiB,
   /** Bytes of any other body. */
   bodyBytes: 1 * MiB,
   /** H "Workflows and executions": a value in an execution's answer is embedded up to this many bytes. */

@@ -8,7 +8,7 @@ interface Executions {
   /**
    * Starts an execution, or finds the one that the idempotency key started first (`created` is false then).
    * `args` and `invoker` are JSON text.
-   * @throws JobcellError NOT_FOUND (no such workflow), IDEMPOTENCY_MISMATCH (the key was used with other arguments).
+   * @throws JobcellError NOT_FOUND (no such workflow), IDEMPOTENCY_MISMATCH (the key was used with other arguments or another invoker).
    */
   start(request: {
     workspaceId: string;

@@ -21,6 +21,7 @@ import { functionRoutes, invokeRoutes } from './functions.ts';
 import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
 import { toJsonText } from './json.ts';
+import { machineUserRoutes } from './machine-users.ts';
 import { openApiRoute, swaggerOptions } from './openapi.ts';
 import { problemOf, problems, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
@@ -75,6 +76,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   app.register(workspaceRoutes(context, access), { prefix: '/v1/workspaces' });
   for (const routes of [
     tokenRoutes,
+    machineUserRoutes,
     jobFunctionRoutes,
     functionRoutes,
     invokeRoutes,

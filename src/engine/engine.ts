@@ -265,11 +265,12 @@ async function firstExecution(pool: Pool, request: StartRequest): Promise<string
   const { workspaceId, workflow, idempotencyKey = '' } = request;
   const first = await findByIdempotencyKey(pool, { workspaceId, workflow, idempotencyKey });
   if (!first) throw new JobcellError('CONFLICT', 'The execution of this idempotency key was just deleted. Try again.');
-  if (jsonTextEqual(first.args, request.args) && first.invoker === request.invoker) return first.id;
+  const sameInvoker = jsonTextEqual(first.invoker ?? 'null', request.invoker ?? 'null');
+  if (sameInvoker && jsonTextEqual(first.args, request.args)) return first.id;
   throw new JobcellError(
     'IDEMPOTENCY_MISMATCH',
-    `The idempotency key was used for execution ${first.id} of this workflow with other arguments. ` +
-      'Use a new key for a new request, or send the same arguments again.',
+    `The idempotency key was used for execution ${first.id} of this workflow with ` +
+      `${sameInvoker ? 'other arguments' : 'another invoker'}. Use a new key for a new request, or send the same one again.`,
   );
 }
 

@@ -177,7 +177,7 @@ export function createFunctionService(options: FunctionServiceOptions): Function
           onCall: (call) => {
             logs.push(...call.logs);
             if (call.position === null) return session.handle(call, ended.signal);
-            return answerCall(call, { workspaceId, invoker, executionId }, options.startWorkflow, logger);
+            return answerCall(call, { workspaceId, invoker, executionId }, options);
           },
           onLogs: (lines) => logs.push(...lines),
         });

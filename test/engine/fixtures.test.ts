@@ -24,6 +24,7 @@ beforeAll(async () => {
     await workspace.uploadJobFunction(job, bundle(job));
     await workspace.putWorkflow(job, job);
   }
+  await workspace.putMachineUser('my-auth', 'bot');
   await workspace.uploadJobFunction('notify', 'export function main(args) { return { notified: args.orderId }; }');
   await workspace.putWorkflow('notify-workflow', 'notify');
   await workspace.putWorkflow('order-processing', 'process-order');
