@@ -6,6 +6,7 @@ import { installReplay } from './replay/install.ts';
 import { makeContext } from './tailor/context.ts';
 import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
 import { makeLogger } from './tailor/logger.ts';
+import { makeSecretManager } from './tailor/secretmanager.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
 import { makeCrypto } from './web/crypto.ts';
@@ -43,6 +44,7 @@ function makeTailor(): object {
   const tailor = {};
   lazy(tailor, 'workflow', makeWorkflow);
   lazy(tailor, 'context', makeContext);
+  lazy(tailor, 'secretmanager', makeSecretManager);
   lazy(tailor, 'logger', makeLogger);
   return tailor;
 }

@@ -17,6 +17,7 @@ export const errorTable = {
   INTERNAL: { status: 500, title: 'The server failed' },
   OVERLOADED: { status: 503, title: 'No capacity in time' },
   UNAVAILABLE: { status: 503, title: 'The server is not ready' },
+  NO_SECRET_KEY: { status: 503, title: 'The server lacks the key for secrets' },
 
   SCRIPT_ERROR: { status: 422, title: 'The script threw an error' },
   MEMORY_LIMIT_EXCEEDED: { status: 422, title: 'Memory limit exceeded' },
@@ -29,6 +30,7 @@ export const errorTable = {
   JOB_FUNCTION_NOT_FOUND: { title: 'No such job function' },
   WORKFLOW_NOT_FOUND: { title: 'No such workflow' },
   MACHINE_USER_NOT_FOUND: { title: 'No such machine user' },
+  VAULT_NOT_FOUND: { title: 'No such vault' },
   ARGUMENT_MISMATCH: { title: 'A replayed call differs from the recorded one' },
   STACK_LIMIT_EXCEEDED: { title: 'Too many nested job functions' },
   CALL_NOT_ALLOWED: { title: 'The call is not allowed here' },

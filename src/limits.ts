@@ -89,6 +89,9 @@ export const limits = {
   fetchHeadBytes: 64 * KiB,
   /** S4: bytes of the requests that one run has under way, their bodies included. */
   fetchRunBytes: 16 * MiB,
+  /** S4: bytes of a secret's value, and secrets that one call reads. */
+  secretBytes: 32 * KiB,
+  secretNames: 100,
   /** D12: readings of the clock that are kept between two recorded calls of a body. */
   clockReadings: 256,
   /** S4: timers of one isolate that are set at once. */

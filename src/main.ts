@@ -6,9 +6,11 @@ import { createFunctionService } from './functions/functions.ts';
 import { addressRules } from './globals/addresses.ts';
 import { createFetchBroker } from './globals/fetch-broker.ts';
 import { createHostOperations } from './globals/host-operations.ts';
+import { createSecrets } from './globals/secrets.ts';
 import { createLogger } from './logging.ts';
 import { packageRoot } from './paths.ts';
 import { createSandbox } from './sandbox/create-sandbox.ts';
+import { secretKeys } from './secret-key.ts';
 import { openPool, ping } from './store/database.ts';
 import { startEmbeddedPostgres } from './store/embedded.ts';
 import { migrate } from './store/migrate.ts';
@@ -53,6 +55,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
   try {
     const fetch = createFetchBroker({ rules: addressRules(config.fetchAllow) });
     const token = adminToken(config);
+    const keys = secretKeys(config);
     let databaseUrl = config.databaseUrl;
     let broken: Promise<Error> = new Promise(() => {});
     if (databaseUrl === undefined) {
@@ -84,7 +87,9 @@ export async function startServer(config: Config): Promise<RunningServer> {
     stops.push(async () => {
       await Promise.all(serving.map((stop) => stop()));
     });
-    const hostOperations = createHostOperations({ fetch, logger });
+    const secrets = createSecrets({ pool, keys, logger });
+    void secrets.rotate();
+    const hostOperations = createHostOperations({ fetch, secrets, logger });
     const engine = await startEngine({
       pool,
       databaseUrl,
@@ -118,6 +123,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
       sandbox,
       engine,
       functions,
+      secrets,
       adminToken: token,
       logger,
       // The sandbox has run a real isolate and the migrations are applied, or the start would have failed.

@@ -27,7 +27,8 @@ export function parseJson(bytes: Buffer): unknown {
     return mayOverflow.test(text) ? JSON.parse(text, refuseInfinity) : JSON.parse(text);
   } catch (error) {
     if (error instanceof JobcellError) throw error;
-    const reason = (error as SyntaxError).message;
+    // V8 shows what stands around the place; a body may hold a secret, and nothing of it belongs into an error.
+    const reason = (error as SyntaxError).message.replace(/,? (\.\.\.)?"[\s\S]*"(\.\.\.)? is not valid JSON$/, '');
     throw new JobcellError('BAD_REQUEST', `The body is not JSON: ${reason}.`, { cause: error });
   }
 }

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { FunctionService } from '../functions/functions.ts';
+import type { Secrets } from '../globals/secrets.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 
@@ -42,6 +43,7 @@ export interface ApiDependencies {
   sandbox: Pick<Sandbox, 'check'>;
   engine: Executions;
   functions: Pick<FunctionService, 'invoke' | 'testRun' | 'written'>;
+  secrets: Pick<Secrets, 'putVault' | 'put'>;
   adminToken: string;
   logger: Logger;
   /** What /readyz answers. */

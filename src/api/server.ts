@@ -27,6 +27,7 @@ import { problemOf, problems, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
 import { tokenRoutes } from './tokens.ts';
 import { validatorCompiler } from './validation.ts';
+import { secretRoutes, vaultRoutes } from './vaults.ts';
 import { workflowRoutes } from './workflows.ts';
 import { workspaceRoutes } from './workspaces.ts';
 
@@ -77,6 +78,8 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   for (const routes of [
     tokenRoutes,
     machineUserRoutes,
+    vaultRoutes,
+    secretRoutes,
     jobFunctionRoutes,
     functionRoutes,
     invokeRoutes,

@@ -18,7 +18,7 @@ export const serveFlags: { flags: string; variable: string; description: string 
   {
     flags: '--data-dir <folder>',
     variable: 'JOBCELL_DATA_DIR',
-    description: 'the embedded database and the generated admin token (default .jobcell)',
+    description: 'the embedded database, the generated admin token and secret key (default .jobcell)',
   },
   {
     flags: '--admin-token <token>',
@@ -26,6 +26,13 @@ export const serveFlags: { flags: string; variable: string; description: string 
     description:
       "the administrator's bearer token, 16 characters or more (default: generated on the first start); other users can " +
       'see a command line, so better use the variable',
+  },
+  {
+    flags: '--secret-key <keys>',
+    variable: 'JOBCELL_SECRET_KEY',
+    description:
+      'what encrypts stored secrets, 32 random characters or more; older keys behind it, after commas (default: generated ' +
+      'for an embedded database, none for one elsewhere); better use the variable',
   },
   {
     flags: '--cells <number>',

@@ -154,7 +154,7 @@ export function createFunctionService(options: FunctionServiceOptions): Function
       interruption = request.signal.aborted ? 'client-gone' : 'server-stops';
       void lease.drop();
     };
-    const session = hostOperations.open();
+    const session = hostOperations.open(workspaceId);
     /** Ends what the script left under way. */
     const ended = new AbortController();
     const started = performance.now();

@@ -17,6 +17,7 @@ export interface TestServer {
   readonly url: string;
   readonly adminToken: string;
   readonly databaseUrl: string;
+  readonly dataDir: string;
   readonly pid: number;
   /** Everything it wrote to stderr so far. */
   logs(): string;
@@ -44,6 +45,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     JOBCELL_HOST: '127.0.0.1',
     JOBCELL_PORT: '0',
     JOBCELL_ADMIN_TOKEN: adminToken,
+    JOBCELL_SECRET_KEY: 'the key of every server in these tests',
     JOBCELL_DATA_DIR: dataDir,
     JOBCELL_LOG_LEVEL: process.env.JOBCELL_LOG_LEVEL ?? 'info',
     ...options.env,
@@ -70,6 +72,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     },
     adminToken,
     databaseUrl,
+    dataDir,
     logs: () => running.logs(),
     output: () => running.output(),
     stop: () => stop('SIGTERM'),
