@@ -5,6 +5,7 @@ import { defineProperty, hidden, lazy } from './intrinsics.ts';
 import { installReplay } from './replay/install.ts';
 import { makeContext } from './tailor/context.ts';
 import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
+import { makeIconv } from './tailor/iconv.ts';
 import { makeLogger } from './tailor/logger.ts';
 import { makeSecretManager } from './tailor/secretmanager.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
@@ -46,6 +47,7 @@ function makeTailor(): object {
   lazy(tailor, 'context', makeContext);
   lazy(tailor, 'secretmanager', makeSecretManager);
   lazy(tailor, 'logger', makeLogger);
+  lazy(tailor, 'iconv', makeIconv);
   return tailor;
 }
 

@@ -89,6 +89,8 @@ export const limits = {
   fetchHeadBytes: 64 * KiB,
   /** S4: bytes of the requests that one run has under way, their bodies included. */
   fetchRunBytes: 16 * MiB,
+  /** Bytes, or characters of text, that `tailor.iconv` converts at once. */
+  iconvBytes: 10 * MiB,
   /** S4: bytes of a secret's value, and secrets that one call reads. */
   secretBytes: 32 * KiB,
   secretNames: 100,

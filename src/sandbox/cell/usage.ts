@@ -12,6 +12,8 @@ const MiB = 1024 * 1024;
 export interface Meter {
   block(): void;
   unblock(): void;
+  /** Adds CPU time that was spent for the body outside of its isolate, ms. */
+  charge(ms: number): void;
   /** Reads memory and clocks; the first limit that is passed. */
   sample(): 'memory' | 'cpu' | 'wall' | undefined;
   usage(): Usage;
@@ -30,6 +32,7 @@ export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
   const cpuAtStart = isolate.cpuTime;
   const growth = trackGrowth(process.memoryUsage.rss());
   let cpuMs = 0;
+  let chargedMs = 0;
   let ranMs = 0;
   let since: number | undefined = performance.now();
 
@@ -37,7 +40,7 @@ export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
   const readCpu = () => {
     // A disposed isolate cannot be asked any more; its last reading stands.
     if (!isolate.isDisposed) cpuMs = Number(isolate.cpuTime - cpuAtStart) / 1e6;
-    return cpuMs;
+    return cpuMs + chargedMs;
   };
   const pause = () => {
     ranMs = wallMs();
@@ -59,6 +62,9 @@ export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
     unblock() {
       since = performance.now();
       growth.unblock(process.memoryUsage.rss());
+    },
+    charge(ms) {
+      chargedMs += ms;
     },
     sample() {
       // Reading it takes tens of microseconds, so no more often than a decision needs it.
