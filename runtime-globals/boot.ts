@@ -8,6 +8,7 @@ import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
 import { makeIconv } from './tailor/iconv.ts';
 import { makeLogger } from './tailor/logger.ts';
 import { makeSecretManager } from './tailor/secretmanager.ts';
+import { makeTailordb } from './tailor/tailordb.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
 import { makeCrypto } from './web/crypto.ts';
@@ -30,6 +31,7 @@ function install(): void {
   lazy(target, 'performance', makePerformance);
   lazy(target, 'crypto', makeCrypto);
   lazy(target, 'tailor', makeTailor);
+  lazy(target, 'tailordb', makeTailordb);
   lazy(target, 'TailorErrors', () => TailorErrors);
   lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
   lazy(target, 'fetch', () => fetch);

@@ -38,6 +38,7 @@ export const configSchema = z.object({
     .optional(),
   JOBCELL_CELLS: whole(1, 10_000).default(defaultCells),
   JOBCELL_MEMORY_MB: whole(256, 10_000_000).default(defaultMemoryMb),
+  JOBCELL_TAILORDB_CONNECTIONS: whole(1, 10_000).default(32),
   JOBCELL_LEASE_S: whole(5, 3_600).default(15),
   JOBCELL_FUNCTION_CPU_MS: whole(1, limits.functionWallMs).default(limits.functionCpuMs),
   JOBCELL_JOB_FUNCTION_CPU_MS: whole(1, limits.jobFunctionWallMs).default(limits.jobFunctionCpuMs),
@@ -60,6 +61,8 @@ export interface Config {
   /** Cells kept warm while idle. */
   prewarmedCells: number;
   memoryMb: number;
+  /** Connections of scripts to their databases at once. */
+  tailordbConnections: number;
   leaseMs: number;
   functionCpuMs: number;
   jobFunctionCpuMs: number;
@@ -91,6 +94,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     reservedCells: reservedOf(env.JOBCELL_CELLS),
     prewarmedCells: Math.min(env.JOBCELL_CELLS, Math.max(4, availableParallelism() * 3)),
     memoryMb: env.JOBCELL_MEMORY_MB,
+    tailordbConnections: env.JOBCELL_TAILORDB_CONNECTIONS,
     leaseMs: env.JOBCELL_LEASE_S * 1_000,
     functionCpuMs: env.JOBCELL_FUNCTION_CPU_MS,
     jobFunctionCpuMs: env.JOBCELL_JOB_FUNCTION_CPU_MS,

@@ -7,6 +7,7 @@ import { addressRules } from './globals/addresses.ts';
 import { createFetchBroker } from './globals/fetch-broker.ts';
 import { createHostOperations } from './globals/host-operations.ts';
 import { createSecrets } from './globals/secrets.ts';
+import { createTailordb } from './globals/tailordb.ts';
 import { createLogger } from './logging.ts';
 import { packageRoot } from './paths.ts';
 import { createSandbox } from './sandbox/create-sandbox.ts';
@@ -89,7 +90,9 @@ export async function startServer(config: Config): Promise<RunningServer> {
     });
     const secrets = createSecrets({ pool, keys, logger });
     void secrets.rotate();
-    const hostOperations = createHostOperations({ fetch, secrets, logger });
+    const tailordb = createTailordb({ pool, databaseUrl, keys, connections: config.tailordbConnections, logger });
+    stops.push(() => tailordb.stop());
+    const hostOperations = createHostOperations({ fetch, secrets, tailordb, logger });
     const engine = await startEngine({
       pool,
       databaseUrl,
@@ -124,6 +127,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
       engine,
       functions,
       secrets,
+      tailordb,
       adminToken: token,
       logger,
       // The sandbox has run a real isolate and the migrations are applied, or the start would have failed.

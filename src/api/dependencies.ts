@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { FunctionService } from '../functions/functions.ts';
 import type { Secrets } from '../globals/secrets.ts';
+import type { Tailordb } from '../globals/tailordb.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 
@@ -44,6 +45,7 @@ export interface ApiDependencies {
   engine: Executions;
   functions: Pick<FunctionService, 'invoke' | 'testRun' | 'written'>;
   secrets: Pick<Secrets, 'putVault' | 'put'>;
+  tailordb: Pick<Tailordb, 'put' | 'remove' | 'migrate' | 'tidyUp'>;
   adminToken: string;
   logger: Logger;
   /** What /readyz answers. */

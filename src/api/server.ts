@@ -25,6 +25,7 @@ import { machineUserRoutes } from './machine-users.ts';
 import { openApiRoute, swaggerOptions } from './openapi.ts';
 import { problemOf, problems, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
+import { tailordbRoutes } from './tailordb.ts';
 import { tokenRoutes } from './tokens.ts';
 import { validatorCompiler } from './validation.ts';
 import { secretRoutes, vaultRoutes } from './vaults.ts';
@@ -80,6 +81,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
     machineUserRoutes,
     vaultRoutes,
     secretRoutes,
+    tailordbRoutes,
     jobFunctionRoutes,
     functionRoutes,
     invokeRoutes,

@@ -63,7 +63,7 @@ const retentionReport = z
   .meta({ id: 'RetentionReport' });
 
 export const workspaceRoutes =
-  ({ pool, engine }: ApiContext, access: Access): FastifyPluginAsyncZod =>
+  ({ pool, engine, tailordb }: ApiContext, access: Access): FastifyPluginAsyncZod =>
   async (app) => {
     const tags = ['Workspaces'];
 
@@ -135,7 +135,11 @@ export const workspaceRoutes =
         },
       },
       async (request, reply) => {
-        if (await deleteWorkspace(pool, workspaceOf(request), request.query.force)) return reply.code(204).send();
+        const gone = await deleteWorkspace(pool, workspaceOf(request), request.query.force);
+        if (gone) {
+          tailordb.tidyUp();
+          return reply.code(204).send();
+        }
         engine.tidyUp();
         return reply.code(202).send({ status: 'DELETING' });
       },

@@ -45,6 +45,11 @@ export const serveFlags: { flags: string; variable: string; description: string 
     description: 'memory all sandboxes together may use before new runs wait (default: half of the machine)',
   },
   {
+    flags: '--tailordb-connections <number>',
+    variable: 'JOBCELL_TAILORDB_CONNECTIONS',
+    description: 'connections of scripts to PostgreSQL at once, half of them for one workspace (default 32)',
+  },
+  {
     flags: '--lease-s <seconds>',
     variable: 'JOBCELL_LEASE_S',
     description: 'how long a server that fell silent keeps its executions (default 15)',

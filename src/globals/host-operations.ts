@@ -5,6 +5,8 @@ import type { FetchBroker } from './fetch-broker.ts';
 import { fetchOperations } from './fetch-operations.ts';
 import { secretOperations } from './secret-operations.ts';
 import type { Secrets } from './secrets.ts';
+import type { Tailordb } from './tailordb.ts';
+import { tailordbOperations } from './tailordb-operations.ts';
 
 /** The host calls that are not recorded (their position is null): what scripts of every kind may ask of the server. */
 export interface HostOperations {
@@ -25,13 +27,21 @@ export interface HostSession {
 
 type Operation = (args: unknown, signal: AbortSignal) => Promise<unknown>;
 
-export function createHostOperations(parts: { fetch: FetchBroker; secrets: Secrets; logger: Logger }): HostOperations {
+export function createHostOperations(parts: {
+  fetch: FetchBroker;
+  secrets: Secrets;
+  tailordb: Tailordb;
+  logger: Logger;
+}): HostOperations {
   return {
     open(workspaceId) {
       const fetching = fetchOperations(parts.fetch);
       const { fetch, fetchRead, fetchCancel } = fetching;
       const { getSecrets } = secretOperations(parts.secrets, workspaceId);
-      const operations = new Map<string, Operation>(Object.entries({ fetch, fetchRead, fetchCancel, getSecrets }));
+      const { close: endClients, ...sql } = tailordbOperations(parts.tailordb, workspaceId);
+      const operations = new Map<string, Operation>(
+        Object.entries({ fetch, fetchRead, fetchCancel, getSecrets, ...sql }),
+      );
       return {
         async handle({ op, args }, signal) {
           const operation = operations.get(op);
@@ -46,7 +56,10 @@ export function createHostOperations(parts: { fetch: FetchBroker; secrets: Secre
             return failed('Error', `${op} failed for a reason of the server; its log has the cause.`);
           }
         },
-        close: fetching.close,
+        close() {
+          fetching.close();
+          endClients();
+        },
       };
     },
   };
