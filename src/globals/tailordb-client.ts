@@ -51,7 +51,7 @@ export class TailordbClient {
   }
 
   /** Runs a statement. @throws what `open` rejects with */
-  async query(sql: string, parameters: (string | null)[]): Promise<ClientAnswer> {
+  async execute(sql: string, parameters: (string | null)[]): Promise<ClientAnswer> {
     if (this.#busy) return { failed: ownFailure('connectionLost', 'Another statement of this client is under way.') };
     if (sql.includes('\0'))
       return { failed: ownFailure('invalidText', 'The SQL holds U+0000, which PostgreSQL cannot take.') };
@@ -62,7 +62,7 @@ export class TailordbClient {
     this.#busy = true;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#tooSlow(), this.#limits.statementMs + graceMs);
-    return this.#part(this.#lent.connection.query(sql, parameters));
+    return this.#part(this.#lent.connection.execute(sql, parameters));
   }
 
   /** The next part of the result. */

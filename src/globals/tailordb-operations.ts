@@ -80,7 +80,7 @@ export function tailordbOperations(tailordb: Tailordb, workspaceId: string) {
     /** `[client, sql, parameters]` -> the first part of the result */
     async tailordbQuery(args: unknown, signal: AbortSignal): Promise<QueryAnswer> {
       const [id, sql, parameters] = queryArguments.parse(args);
-      return toAnswer(await find(signal, id).query(sql, parameters), true);
+      return toAnswer(await find(signal, id).execute(sql, parameters), true);
     },
 
     /** `[client]` -> the next part of the result */

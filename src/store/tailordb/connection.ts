@@ -45,10 +45,10 @@ export interface NamespaceConnection {
    * Runs a statement with PostgreSQL's text of its parameters, and answers the first part of its result.
    * @throws pg.DatabaseError what PostgreSQL says; ConnectionEndedError; ResultTooLargeError
    */
-  query(sql: string, parameters: (string | null)[]): Promise<ResultPart>;
-  /** The next part. Nothing more is read from PostgreSQL than that. @throws as query */
+  execute(sql: string, parameters: (string | null)[]): Promise<ResultPart>;
+  /** The next part. Nothing more is read from PostgreSQL than that. @throws as execute */
   next(): Promise<ResultPart>;
-  /** Runs one or more statements in one transaction, and answers how each ended; rows are thrown away. @throws as query */
+  /** Runs one or more statements in one transaction, and answers how each ended; rows are thrown away. @throws as execute */
   run(sql: string): Promise<{ command: string; rowCount: number }[]>;
   /** Ends it. A statement under way fails with `reason`. */
   close(reason: string): void;
@@ -122,7 +122,7 @@ class Connection implements NamespaceConnection {
     return this.#client.getTransactionStatus() !== 'I';
   }
 
-  query(sql: string, parameters: (string | null)[]): Promise<ResultPart> {
+  execute(sql: string, parameters: (string | null)[]): Promise<ResultPart> {
     const statement = new Statement(sql, parameters, this.#tap, this.#buffer);
     return this.#submit(statement).next();
   }
