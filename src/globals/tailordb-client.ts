@@ -12,8 +12,15 @@ export interface LentConnection {
 
 export type ClientAnswer = ResultPart | { failed: SqlFailure };
 
-/** After PostgreSQL's own time limit, which a script can take away, ms. */
-const graceMs = 5_000;
+/** All in ms. */
+interface Times {
+  /** PostgreSQL's own limit of a statement, and how much later it is ended from here: a script can take the first away. */
+  statementMs: number;
+  graceMs: number;
+  idleMs: number;
+}
+
+const usualTimes: Times = { statementMs: limits.tailordbStatementMs, graceMs: 5_000, idleMs: limits.tailordbIdleMs };
 
 /**
  * A script's `tailordb.Client` between connect() and end(). It has one connection; one that nothing was asked of for a
@@ -21,7 +28,7 @@ const graceMs = 5_000;
  */
 export class TailordbClient {
   readonly #open: () => Promise<LentConnection>;
-  readonly #limits: { statementMs: number; idleMs: number };
+  readonly #times: Times;
   #lent: LentConnection | undefined;
   /** Why there is no transaction any more where the script believes to be in one. */
   #lostTransaction: string | undefined;
@@ -30,12 +37,9 @@ export class TailordbClient {
   #ended = false;
 
   /** @param open a new connection; rejects when there is none */
-  constructor(
-    open: () => Promise<LentConnection>,
-    times = { statementMs: limits.tailordbStatementMs, idleMs: limits.tailordbIdleMs },
-  ) {
+  constructor(open: () => Promise<LentConnection>, times = usualTimes) {
     this.#open = open;
-    this.#limits = times;
+    this.#times = times;
   }
 
   /** @throws what `open` rejects with */
@@ -61,7 +65,7 @@ export class TailordbClient {
     if (this.#lent === undefined) return { failed: ownFailure('connectionLost', 'The client has ended.') };
     this.#busy = true;
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#tooSlow(), this.#limits.statementMs + graceMs);
+    this.#timer = setTimeout(() => this.#tooSlow(), this.#times.statementMs + this.#times.graceMs);
     return this.#part(this.#lent.connection.execute(sql, parameters));
   }
 
@@ -103,13 +107,13 @@ export class TailordbClient {
   #waitForUse(): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
-      this.#dropConnection(`nothing was asked of it for ${this.#limits.idleMs / 1_000} s`);
-    }, this.#limits.idleMs);
+      this.#dropConnection(`nothing was asked of it for ${this.#times.idleMs / 1_000} s`);
+    }, this.#times.idleMs);
   }
 
   /** PostgreSQL's own limit did not end it: the script has taken that away. */
   #tooSlow(): void {
-    this.#dropConnection(`the statement took longer than ${this.#limits.statementMs / 1_000} s`);
+    this.#dropConnection(`the statement took longer than ${this.#times.statementMs / 1_000} s`);
   }
 
   #dropConnection(reason: string): void {

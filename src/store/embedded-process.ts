@@ -44,7 +44,11 @@ postgres=$1 sockets=$2 owner=$3
 shift 3
 printf 'local all jobcell peer map=server\\nlocal all all scram-sha-256\\n' > pg_hba.conf || exit 1
 printf 'server "%s" jobcell\\n' "$owner" > pg_ident.conf || exit 1
-"$postgres" "$@" 3<&- &
+(
+  # Of each process, in KiB: SQL of a script that wants more fails alone, before the machine has none left for the others.
+  ulimit -v 2097152
+  exec "$postgres" "$@" 3<&-
+) &
 database=$!
 # What the shell itself has to say would meet a closed pipe and end it.
 exec 2>/dev/null

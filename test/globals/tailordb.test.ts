@@ -1,52 +1,15 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { Client, type Workspace } from '../support/client.ts';
-import { startServer } from '../support/server.ts';
+import { type Invoked, type Namespaced, startNamespaced } from './tailordb-harness.ts';
 
-let client: Client;
-let workspace: Workspace;
-
-const namespace = 'main-db';
-const path = (name = namespace) => `${workspace.path}/tailordb/${name}`;
+let db: Namespaced;
+const result = (body: string, type?: string) => db.result(body, type);
+const failure = (sql: string, args?: string) => db.failure(sql, args);
 
 beforeAll(async () => {
-  client = new Client(await startServer());
-  workspace = await client.createWorkspace();
-  await client.expect('PUT', path());
-  await migrate(`create table items (id int generated always as identity primary key, name text unique not null, price numeric(10, 2));
+  db = await startNamespaced(`
+    create table items (id int generated always as identity primary key, name text unique not null, price numeric(10, 2));
     create table notes (item_id int references items (id), text text)`);
 });
-
-const migrate = (sql: string, name = namespace) => client.expect('POST', `${path(name)}/sql`, { body: { sql } });
-
-interface Invoked {
-  result: unknown;
-  code?: string;
-  detail?: string;
-  error?: { name: string; message: string; stack: string; code: string };
-}
-
-/** Runs the body of an asynchronous function with a connected client `db`, under the limits of a job function. */
-async function run(body: string, type = 'JOB', where = workspace): Promise<Invoked> {
-  const script = `export const main = async () => {
-    const db = new tailordb.Client({ namespace: '${namespace}' });
-    await db.connect();
-    ${body}
-  };`;
-  return (await where.client.post<Invoked>(`${where.path}/functions/test-run`, { script, type })).body;
-}
-
-/** What it answers; an error of the script fails the test. */
-async function result(body: string, type?: string): Promise<unknown> {
-  const answer = await run(body, type);
-  if (answer.error !== undefined) throw new Error(`${answer.error.message}\n${answer.error.stack}`);
-  return answer.result;
-}
-
-/** The failure of one statement, as a script sees it. */
-const failure = (sql: string, args = '[]') =>
-  result(
-    `try { await db.queryObject(${JSON.stringify(sql)}, ${args}); } catch (error) { return { ...error, name: error.name, message: error.message, code: error.code, position: error.position ?? null, detail: error.detail ?? null }; }`,
-  );
 
 describe('queryObject', () => {
   test('inserts, selects, updates and deletes, with rows, command and rowCount', async () => {
@@ -210,7 +173,7 @@ describe('a statement that fails', () => {
   });
 
   test('uncaught, tells its code and place in the stack, and nothing of ours', async () => {
-    const { error } = await run(`await db.queryObject('selec 1');`);
+    const { error } = await db.run(`await db.queryObject('selec 1');`);
     expect(error).toMatchObject({ name: 'PostgresError', message: 'syntax error at or near "selec"' });
     expect(error!.stack).toMatch(/at async main \(test-run\.js:4:\d+\)/);
     expect(error!.stack).toMatch(/PostgreSQL code 42601 at character 1 of the SQL$/);
@@ -235,7 +198,7 @@ describe('a statement that fails', () => {
       ]) try { answers.push(await work()); } catch (error) { answers.push([error.name, error.code ?? null, error.message]); }
       return answers;
     };`;
-    const answer = await client.post<Invoked>(`${workspace.path}/functions/test-run`, { script });
+    const answer = await db.client.post<Invoked>(`${db.workspace.path}/functions/test-run`, { script });
     expect(answer.body.result).toEqual([
       ['TypeError', null, 'tailordb.Client: config.namespace must be a string.'],
       ['TypeError', null, 'tailordb.Client: config.namespace must be a string.'],

@@ -31,6 +31,9 @@ export interface TestServer {
   restart(): Promise<void>;
 }
 
+/** Of every server, unless a test gives it another. */
+export const secretKey = 'the key of every server in these tests';
+
 /** D30 promises 10; a busy machine gets more. */
 const stopSeconds = 25;
 
@@ -45,7 +48,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     JOBCELL_HOST: '127.0.0.1',
     JOBCELL_PORT: '0',
     JOBCELL_ADMIN_TOKEN: adminToken,
-    JOBCELL_SECRET_KEY: 'the key of every server in these tests',
+    JOBCELL_SECRET_KEY: secretKey,
     JOBCELL_DATA_DIR: dataDir,
     JOBCELL_LOG_LEVEL: process.env.JOBCELL_LOG_LEVEL ?? 'info',
     ...options.env,

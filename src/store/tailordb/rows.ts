@@ -21,7 +21,7 @@ const forms = new Map<number, Form>([
 ]);
 
 /** Where a part ends: after a row, between two values of a row, or within a value that is a string. */
-export type PartEnd = 'row' | 'between' | 'within';
+type PartEnd = 'row' | 'between' | 'within';
 
 /** Rows, or parts of them, as JSON text that is whole in itself: `[[1,"a"],[2,"b"]]`. */
 export interface RowsPart {
@@ -37,6 +37,7 @@ const smallBytes = 64;
 const slackBytes = 6 * smallBytes + 32;
 
 const quote = 0x22;
+const openBracket = 0x5b;
 const backslash = 0x5c;
 const escapes = Array.from({ length: 0x20 }, (_, code) =>
   Buffer.from(JSON.stringify(String.fromCharCode(code)).slice(1, -1)),
@@ -153,10 +154,9 @@ export class RowEncoder {
 
   #startValue(): void {
     this.#scratched = 0;
-    // A part that begins between two values has them in a new array.
-    if (this.#out[this.#at - 1] !== 0x5b) this.#ascii(',');
     const length = this.#scratch.readInt32BE(0);
     if (length === -1) {
+      this.#separate();
       this.#ascii('null');
       this.#endValue();
       return;
@@ -164,10 +164,18 @@ export class RowEncoder {
     this.#valueLeft = length;
     const form = this.#forms[this.#column] ?? 'text';
     this.#inText = form === 'text' || length > smallBytes;
-    if (this.#inText) this.#out[this.#at++] = quote;
-    if (length > 0) return;
-    if (this.#inText) this.#endText();
-    else this.#writeSmall();
+    if (this.#inText) {
+      this.#separate();
+      this.#out[this.#at++] = quote;
+      if (length === 0) this.#endText();
+    } else if (length === 0) {
+      this.#writeSmall();
+    }
+  }
+
+  /** Right before a value, so that no part ends with a comma. One that begins between two values has them in a new array. */
+  #separate(): void {
+    if (this.#out[this.#at - 1] !== openBracket) this.#ascii(',');
   }
 
   #endValue(): void {
@@ -185,6 +193,7 @@ export class RowEncoder {
 
   #writeSmall(): void {
     const text = this.#scratch.toString('utf8', 0, this.#scratched);
+    this.#separate();
     this.#at += this.#out.write(smallJson(this.#forms[this.#column] as Form, text), this.#at);
     this.#endValue();
   }
