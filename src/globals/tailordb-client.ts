@@ -98,10 +98,10 @@ export class TailordbClient {
 
   #finished(): void {
     clearTimeout(this.#timer);
+    // Ended from here under a statement, PostgreSQL may still be at work for it.
+    if (this.#lent?.connection.alive === false) this.#dropConnection('its connection was ended');
     this.#busy = false;
-    if (this.#lent === undefined) return;
-    if (this.#lent.connection.alive) this.#waitForUse();
-    else this.#dropConnection('its connection was ended');
+    if (this.#lent !== undefined) this.#waitForUse();
   }
 
   #waitForUse(): void {

@@ -18,6 +18,7 @@ import {
   dropDatabase,
   dropNamespace,
   endBackend,
+  notificationQueueUsage,
   provisionNamespace,
   resetPassword,
 } from '../store/tailordb/provision.ts';
@@ -32,6 +33,8 @@ export interface TailordbOptions {
   /** Connections of all scripts of this server at once; half of them for one workspace. */
   connections: number;
   logger: Logger;
+  /** How full the server's queue of notifications may become, from 0 to 1, and how often that is looked at, ms. */
+  queue?: { most: number; lookMs: number };
 }
 
 /** Scripts' own tables: namespaces, and the connections to them. */
@@ -59,18 +62,41 @@ export interface Tailordb {
 }
 
 const sweepMs = 60_000;
+/** A session that listens in an open transaction keeps every later notification of the server in the queue, 8 GB of them. */
+const usualQueue = { most: 0.25, lookMs: 5_000 };
 /** Two servers that make the same roles at the same moment get in each other's way (XX000, "tuple concurrently updated"). */
 const provisionTries = 4;
 const retryMs = 250;
 
 export function createTailordb(options: TailordbOptions): Tailordb {
-  const { pool, databaseUrl, keys, connections, logger } = options;
+  const { pool, databaseUrl, keys, connections, logger, queue = usualQueue } = options;
   const perWorkspace = Math.max(1, connections >> 1);
   const provisioning = { pool, databaseUrl, connections };
   const slots = connectionSlots(connections);
   const workspaceSlots = new Map<string, { slots: ConnectionSlots; users: number }>();
 
   const passwordOf = (role: string) => keys.primary().derive(`tailordb ${role}`, 24).toString('base64url');
+
+  /** Connections that scripts have. */
+  const lent = new Set<NamespaceConnection>();
+  const watcher = setInterval(watchQueue, queue.lookMs);
+  watcher.unref();
+
+  /** The engine's own notifications go through that queue (D21): before it is full, the sessions that fill it are ended. */
+  function watchQueue(): void {
+    if (lent.size === 0) return;
+    notificationQueueUsage(pool).then(
+      (usage) => {
+        if (usage < queue.most) return;
+        logger.warn(
+          { usage, connections: lent.size },
+          'ended the TailorDB sessions of scripts: they fill the notification queue',
+        );
+        for (const connection of lent) connection.close('the notification queue of the database is filling up');
+      },
+      (error: unknown) => logger.debug({ err: error }, 'could not look at the notification queue'),
+    );
+  }
 
   let sweeping: Promise<void> = Promise.resolve();
   const sweeper = setInterval(tidyUp, sweepMs);
@@ -244,9 +270,11 @@ export function createTailordb(options: TailordbOptions): Tailordb {
       });
       try {
         const connection = await logInUntil(namespace, late, signal);
+        lent.add(connection);
         return {
           connection,
           giveBack(wasBusy) {
+            lent.delete(connection);
             release();
             if (!wasBusy) return;
             endBackend(pool, connection.pid, namespace.scriptRole).catch((error: unknown) => {
@@ -264,6 +292,7 @@ export function createTailordb(options: TailordbOptions): Tailordb {
 
     async stop() {
       clearInterval(sweeper);
+      clearInterval(watcher);
       await sweeping;
     },
   };

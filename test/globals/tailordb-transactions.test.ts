@@ -217,6 +217,29 @@ describe('times', () => {
     await expect.poll(sessions).toBe(0);
   });
 
+  test('sessions that fill the notification queue are ended', async () => {
+    const { databaseUrl } = db.server;
+    const keys = secretKeys({ secretKeys: [secretKey], databaseUrl, dataDir: '' });
+    const logger = pino({ level: 'silent' });
+    // A megabyte of notifications is a ten-thousandth of what there is room for.
+    const queue = { most: 5e-5, lookMs: 100 };
+    const watching = createTailordb({ pool, databaseUrl, keys, connections: 4, logger, queue });
+    const connect = async () => {
+      const made = new TailordbClient(() => watching.connect(workspaceId, namespace, forever.signal));
+      await made.connect();
+      return made;
+    };
+    const [listener, sender] = [await connect(), await connect()];
+    await run(listener, 'listen a');
+    await run(listener, 'begin');
+    await run(listener, 'select 1');
+    await run(sender, `select pg_notify('a', repeat('x', 7000) || n) from generate_series(1, 200) n`);
+    await expect.poll(sessions).toBe(0);
+    expect(await run(listener, 'select 1')).toMatchObject({ failed: { code: '25P03' } });
+    for (const made of [listener, sender]) made.end();
+    await watching.stop();
+  });
+
   test('a statement has a time limit, which a script cannot take away', async () => {
     const made = await connected(60_000);
     await run(made, 'set statement_timeout = 0');

@@ -73,6 +73,12 @@ export async function resetPassword(db: Queryable, role: string, password: strin
   await db.query(`alter role ${role} password '${scramVerifier(password)}'`);
 }
 
+/** How full the queue of notifications is that all databases of the server share, from 0 to 1. Full, no NOTIFY works. */
+export async function notificationQueueUsage(db: Queryable): Promise<number> {
+  const { rows } = await db.query<{ usage: number }>('select pg_notification_queue_usage() as usage');
+  return rows[0]!.usage;
+}
+
 /** Ends a role's backend, if it still is that role's. */
 export async function endBackend(db: Queryable, pid: number, role: string): Promise<void> {
   await db.query('select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and usename = $2', [pid, role]);
