@@ -1,6 +1,7 @@
 import { limits } from '../../src/limits.ts';
 import { typeError } from '../errors.ts';
 import { callAsync } from '../host.ts';
+import { inTurn } from '../in-turn.ts';
 import { defineProperty, isArray, own } from '../intrinsics.ts';
 import { quoted } from '../quoted.ts';
 
@@ -36,5 +37,7 @@ export const makeSecretManager = () => ({
   },
 });
 
+/** One after the other, since an answer may hold megabytes (S4). */
+const next = inTurn();
 const read = (args: string) =>
-  callAsync({ op: 'getSecrets', args, payload: null, recorded: false }) as Promise<(string | null)[]>;
+  next(() => callAsync({ op: 'getSecrets', args, payload: null, recorded: false }) as Promise<(string | null)[]>);

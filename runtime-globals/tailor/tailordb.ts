@@ -2,6 +2,7 @@ import type { QueryAnswer, QueryPart, SqlFailure } from '../../src/globals/tailo
 import { limits } from '../../src/limits.ts';
 import { codedError, typeError } from '../errors.ts';
 import { callAsync } from '../host.ts';
+import { inTurn } from '../in-turn.ts';
 import {
   append,
   defineProperty,
@@ -31,8 +32,8 @@ const clientClass = once(() => {
     readonly #namespace: string;
     /** JSON text of the server's number of it, while it is connected. */
     #connected: string | undefined;
-    /** One thing after the other, as PostgreSQL has it: the end of the last one. */
-    #last: Promise<unknown> | undefined;
+    /** One thing after the other, as PostgreSQL has it. */
+    readonly #next = inTurn();
 
     constructor(config: { namespace: string }) {
       this.#namespace = quoted('tailordb.Client: config.namespace', config?.namespace);
@@ -86,24 +87,8 @@ const clientClass = once(() => {
       if ('failed' in answer) throw postgresError(answer.failed);
       return answer;
     }
-
-    async #next<T>(work: () => Promise<T>): Promise<T> {
-      const before = this.#last;
-      const made = after(before, work);
-      this.#last = made;
-      return made;
-    }
   };
 });
-
-async function after<T>(before: Promise<unknown> | undefined, work: () => Promise<T>): Promise<T> {
-  try {
-    await before;
-  } catch {
-    // Its own caller hears of it.
-  }
-  return work();
-}
 
 const call = (op: string, args: string) => callAsync({ op, args, payload: null, recorded: false });
 

@@ -8,19 +8,16 @@ const readArguments = z.tuple([z.string(), z.array(z.string()).max(limits.secret
 
 /**
  * One run's `getSecrets`: `[vault, names]` -> the values in the order of the names, null for one that is not there.
- * One call after the other, so that a run makes the server hold one answer (S4).
  * @throws JobcellError VAULT_NOT_FOUND, NO_SECRET_KEY
  */
 export function secretOperations(secrets: Secrets, workspaceId: string) {
-  let last: Promise<unknown> = Promise.resolve();
   return {
-    getSecrets(args: unknown, signal: AbortSignal): Promise<(string | null)[]> {
+    async getSecrets(args: unknown, signal: AbortSignal): Promise<(string | null)[]> {
       const [vault, names] = readArguments.parse(args);
       // No secret has another name, and PostgreSQL cannot even be asked for some.
       const possible = names.filter((name) => ownNamePattern.test(name));
-      const read = last.then(() => untilConnected(() => secrets.read(workspaceId, vault, possible), signal));
-      last = read.catch(() => undefined);
-      return read.then((values) => names.map((name) => values.get(name) ?? null));
+      const values = await untilConnected(() => secrets.read(workspaceId, vault, possible), signal);
+      return names.map((name) => values.get(name) ?? null);
     },
   };
 }

@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { limits } from '../../src/limits.ts';
 import { Client, type Problem, Workspace } from '../support/client.ts';
 import { createDatabase } from '../support/database.ts';
+import { bundle } from '../support/fixtures.ts';
 import { startServer, type TestServer } from '../support/server.ts';
 
 const oldKey = 'an old key that only this test has (random)';
@@ -150,6 +151,14 @@ describe('a script', () => {
     await workspace.putWorkflow('reads', 'reads');
     const { result } = await workspace.run('reads', {}, { replay: 'always' });
     expect(result).toBe(2 * password.length);
+  });
+
+  test('as a bundler makes it, runs unchanged', async () => {
+    await setSecret(workspace, 'API_KEY', 'k', 'vault');
+    await client.expect('PUT', `${workspace.path}/functions/webhook`, { body: bundle('executor-webhook-fn') });
+    const args = { body: { name: 'Ada' }, headers: { 'content-type': 'text/plain' }, method: 'POST', rawBody: '{}' };
+    const answer = await client.post<Invoked>(`${workspace.path}/functions/webhook/invoke`, { args });
+    expect(answer.body.result).toEqual({ hello: 'Ada', hasSecret: true, invoker: null });
   });
 
   test('a vault that is not there is an error that says so; so are arguments that are none', async () => {
