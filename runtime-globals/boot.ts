@@ -5,7 +5,10 @@ import { defineProperty, hidden, lazy } from './intrinsics.ts';
 import { installReplay } from './replay/install.ts';
 import { makeContext } from './tailor/context.ts';
 import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
+import { makeIconv } from './tailor/iconv.ts';
 import { makeLogger } from './tailor/logger.ts';
+import { makeSecretManager } from './tailor/secretmanager.ts';
+import { makeTailordb } from './tailor/tailordb.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
 import { makeCrypto } from './web/crypto.ts';
@@ -28,6 +31,7 @@ function install(): void {
   lazy(target, 'performance', makePerformance);
   lazy(target, 'crypto', makeCrypto);
   lazy(target, 'tailor', makeTailor);
+  lazy(target, 'tailordb', makeTailordb);
   lazy(target, 'TailorErrors', () => TailorErrors);
   lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
   lazy(target, 'fetch', () => fetch);
@@ -43,7 +47,9 @@ function makeTailor(): object {
   const tailor = {};
   lazy(tailor, 'workflow', makeWorkflow);
   lazy(tailor, 'context', makeContext);
+  lazy(tailor, 'secretmanager', makeSecretManager);
   lazy(tailor, 'logger', makeLogger);
+  lazy(tailor, 'iconv', makeIconv);
   return tailor;
 }
 

@@ -17,6 +17,7 @@ function uncurry<Self, Args extends unknown[], Result>(
 export const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, create } = Object;
 export const { isArray } = Array;
 export const isFiniteNumber = Number.isFinite;
+export const { isSafeInteger } = Number;
 export const { parse: parseJson, stringify: stringifyJson } = JSON;
 export const { max, floor, trunc } = Math;
 export const { now } = Date;
@@ -34,7 +35,10 @@ export const IntrinsicRangeError = RangeError;
 export const IntrinsicMap = Map;
 export const IntrinsicUint16Array = Uint16Array;
 /** Of V8, but not yet in TypeScript's library. */
-type Base64 = { fromBase64(text: string): Uint8Array; prototype: { toBase64(this: Uint8Array): string } };
+type Base64 = {
+  fromBase64(text: string): Uint8Array;
+  prototype: { toBase64(this: Uint8Array): string; toHex(this: Uint8Array): string };
+};
 export const { fromBase64 } = Uint8Array as unknown as Base64;
 export const { from: arrayFrom } = Array;
 export const { fromCharCode } = String;
@@ -80,6 +84,7 @@ export const subarray = uncurry<Uint8Array | Uint16Array, [number, number], unkn
   Uint8Array.prototype.subarray as never,
 );
 export const toBase64 = uncurry<Uint8Array, [], string>((Uint8Array as unknown as Base64).prototype.toBase64);
+export const toHex = uncurry<Uint8Array, [], string>((Uint8Array as unknown as Base64).prototype.toHex);
 export const toIsoString = uncurry<Date, [], string>(Date.prototype.toISOString);
 export const regExpSource = uncurry<unknown, [], string>(RegExp.prototype.toString);
 /** Unlike `test`, it does not ask the prototype for `exec`. */

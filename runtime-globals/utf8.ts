@@ -162,6 +162,13 @@ export function bytesOf(value: unknown): Uint8Array<ArrayBuffer> | undefined {
   return isArrayBuffer(value) ? new IntrinsicUint8Array(value as ArrayBuffer) : undefined;
 }
 
+/** The bytes of a text that holds one in each character. */
+export function fromLatin1(text: string): Uint8Array<ArrayBuffer> {
+  const bytes = new IntrinsicUint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = charCodeAt(text, i);
+  return bytes;
+}
+
 /** A copy of them in a buffer of its own. */
 export function copyBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return new IntrinsicUint8Array(bytes);

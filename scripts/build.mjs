@@ -1,4 +1,5 @@
-// Builds dist/: the command line with the server in it, the cell's entry, and the script of runtime globals.
+// Builds dist/: the command line with the server in it, the cell's entry and the library it loads on demand, and the
+// script of runtime globals.
 // The build is made beside its place and then swapped in, so that a running server, a failed build or a second build
 // at the same time never meets half of one.
 import { chmodSync, cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
@@ -29,6 +30,14 @@ try {
       external: ['isolated-vm'],
       entryPoints: ['src/sandbox/cell/main.ts'],
       outfile: join(draft, 'cell.js'),
+    }),
+    build({
+      ...common,
+      entryPoints: ['iconv-lite'],
+      outfile: join(draft, 'iconv.cjs'),
+      format: 'cjs',
+      platform: 'node',
+      minify: true,
     }),
     build({
       ...common,

@@ -2,6 +2,7 @@ import { availableParallelism, totalmem } from 'node:os';
 import { z } from 'zod';
 import { JobcellError } from './errors.ts';
 import { limits } from './limits.ts';
+import { secretKeyChars } from './secret-key.ts';
 
 const MiB = 1024 * 1024;
 const memoryMb = Math.floor(totalmem() / MiB);
@@ -28,8 +29,16 @@ export const configSchema = z.object({
     .optional(),
   JOBCELL_DATA_DIR: z.string().min(1).default('.jobcell'),
   JOBCELL_ADMIN_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
+  JOBCELL_SECRET_KEY: z
+    .string()
+    .transform((text) => text.split(',').map((key) => key.trim()))
+    .refine((keys) => keys.every((key) => key.length >= secretKeyChars), {
+      error: `must be a key of at least ${secretKeyChars} characters, or several with commas between them`,
+    })
+    .optional(),
   JOBCELL_CELLS: whole(1, 10_000).default(defaultCells),
   JOBCELL_MEMORY_MB: whole(256, 10_000_000).default(defaultMemoryMb),
+  JOBCELL_TAILORDB_CONNECTIONS: whole(1, 10_000).default(32),
   JOBCELL_LEASE_S: whole(5, 3_600).default(15),
   JOBCELL_FUNCTION_CPU_MS: whole(1, limits.functionWallMs).default(limits.functionCpuMs),
   JOBCELL_JOB_FUNCTION_CPU_MS: whole(1, limits.jobFunctionWallMs).default(limits.jobFunctionCpuMs),
@@ -44,12 +53,16 @@ export interface Config {
   databaseUrl: string | undefined;
   dataDir: string;
   adminToken: string | undefined;
+  /** What encrypts secrets, the current one first; undefined: not configured. */
+  secretKeys: string[] | undefined;
   cells: number;
   /** Cells that workflow runs leave to functions. */
   reservedCells: number;
   /** Cells kept warm while idle. */
   prewarmedCells: number;
   memoryMb: number;
+  /** Connections of scripts to their databases at once. */
+  tailordbConnections: number;
   leaseMs: number;
   functionCpuMs: number;
   jobFunctionCpuMs: number;
@@ -76,10 +89,12 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     databaseUrl: env.DATABASE_URL,
     dataDir: env.JOBCELL_DATA_DIR,
     adminToken: env.JOBCELL_ADMIN_TOKEN,
+    secretKeys: env.JOBCELL_SECRET_KEY,
     cells: env.JOBCELL_CELLS,
     reservedCells: reservedOf(env.JOBCELL_CELLS),
     prewarmedCells: Math.min(env.JOBCELL_CELLS, Math.max(4, availableParallelism() * 3)),
     memoryMb: env.JOBCELL_MEMORY_MB,
+    tailordbConnections: env.JOBCELL_TAILORDB_CONNECTIONS,
     leaseMs: env.JOBCELL_LEASE_S * 1_000,
     functionCpuMs: env.JOBCELL_FUNCTION_CPU_MS,
     jobFunctionCpuMs: env.JOBCELL_JOB_FUNCTION_CPU_MS,

@@ -67,6 +67,8 @@ export const limits = {
   uploadBodyBytes: 48 * MiB,
   /** Bytes of the body of a start: the arguments and what stands around them. */
   startBodyBytes: 5 * MiB,
+  /** S4: bytes of an invoker's attributes, as JSON text; every execution keeps them. */
+  invokerBytes: 16 * KiB,
   /** Bytes of any other body. */
   bodyBytes: 1 * MiB,
   /** H "Workflows and executions": a value in an execution's answer is embedded up to this many bytes. */
@@ -102,6 +104,25 @@ export const limits = {
   fetchHeadBytes: 64 * KiB,
   /** S4: bytes of the requests that one run has under way, their bodies included. */
   fetchRunBytes: 16 * MiB,
+  /** Bytes, or characters of text, that `tailor.iconv` converts at once. */
+  iconvBytes: 10 * MiB,
+  /** S4: bytes of a secret's value, and secrets that one call reads. */
+  secretBytes: 32 * KiB,
+  secretNames: 100,
+  /** TailorDB namespaces of a workspace. */
+  tailordbNamespaces: 20,
+  /** PL "TailorDB Select Result Size Limit": bytes of a result's rows, as PostgreSQL sends them. */
+  tailordbResultBytes: 128 * MiB,
+  /** Time of one statement, the reading of its result included, ms. */
+  tailordbStatementMs: 60_000,
+  /** Time of the SQL that an administrator sends, ms. */
+  tailordbMigrationMs: 300_000,
+  /** A connection, or a transaction, that nothing is asked of for so long is ended, ms. */
+  tailordbIdleMs: 60_000,
+  /** How long a script waits for a free connection, ms. */
+  tailordbWaitMs: 30_000,
+  /** S4: connections of one run at once. */
+  tailordbRunConnections: 10,
   /** D12: readings of the clock that are kept between two recorded calls of a body. */
   clockReadings: 256,
   /** S4: timers of one isolate that are set at once. */

@@ -6,9 +6,12 @@ import { createFunctionService } from './functions/functions.ts';
 import { addressRules } from './globals/addresses.ts';
 import { createFetchBroker } from './globals/fetch-broker.ts';
 import { createHostOperations } from './globals/host-operations.ts';
+import { createSecrets } from './globals/secrets.ts';
+import { createTailordb } from './globals/tailordb.ts';
 import { createLogger } from './logging.ts';
 import { packageRoot } from './paths.ts';
 import { createSandbox } from './sandbox/create-sandbox.ts';
+import { secretKeys } from './secret-key.ts';
 import { openPool, ping } from './store/database.ts';
 import { startEmbeddedPostgres } from './store/embedded.ts';
 import { migrate } from './store/migrate.ts';
@@ -53,6 +56,7 @@ export async function startServer(config: Config): Promise<RunningServer> {
   try {
     const fetch = createFetchBroker({ rules: addressRules(config.fetchAllow) });
     const token = adminToken(config);
+    const keys = secretKeys(config);
     let databaseUrl = config.databaseUrl;
     let broken: Promise<Error> = new Promise(() => {});
     if (databaseUrl === undefined) {
@@ -84,7 +88,11 @@ export async function startServer(config: Config): Promise<RunningServer> {
     stops.push(async () => {
       await Promise.all(serving.map((stop) => stop()));
     });
-    const hostOperations = createHostOperations({ fetch, logger });
+    const secrets = createSecrets({ pool, keys, logger });
+    void secrets.rotate();
+    const tailordb = createTailordb({ pool, databaseUrl, keys, connections: config.tailordbConnections, logger });
+    stops.push(() => tailordb.stop());
+    const hostOperations = createHostOperations({ fetch, secrets, tailordb, logger });
     const engine = await startEngine({
       pool,
       databaseUrl,
@@ -118,6 +126,8 @@ export async function startServer(config: Config): Promise<RunningServer> {
       sandbox,
       engine,
       functions,
+      secrets,
+      tailordb,
       adminToken: token,
       logger,
       // The sandbox has run a real isolate and the migrations are applied, or the start would have failed.

@@ -8,8 +8,9 @@ import {
 } from '../../src/sandbox/call-grammar.ts';
 import { codedError, typeError } from '../errors.ts';
 import { callAsync, callBlocking } from '../host.ts';
-import { IntrinsicPromise, regExpExec, stringifyJson } from '../intrinsics.ts';
+import { IntrinsicPromise, regExpExec } from '../intrinsics.ts';
 import { argumentsJson } from '../json.ts';
+import { quoted } from '../quoted.ts';
 import { runResolve } from './resolve.ts';
 
 /** `tailor.workflow` (behaviour.md 2). Every function here is a recorded call (D5). */
@@ -82,16 +83,6 @@ function background(make: () => Parameters<typeof callAsync>[0]): Promise<unknow
     });
   }
   return callAsync(call);
-}
-
-/** Longer than any name or key of the platform's grammars; bounds what crosses, and what is shown of it (S4). */
-const maxNameLength = 1_024;
-
-/** JSON text of a string, by hand into its place, so that no toJSON of the script's is asked. */
-function quoted(what: string, value: unknown): string {
-  if (typeof value !== 'string') throw typeError(`${what} must be a string.`);
-  if (value.length > maxNameLength) throw typeError(`${what} has at most ${maxNameLength} characters.`);
-  return stringifyJson(value);
 }
 
 const fits = (pattern: RegExp, value: string) => regExpExec(pattern, value) !== null;

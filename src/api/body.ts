@@ -30,7 +30,8 @@ export function parseJson(bytes: Buffer): unknown {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    const reason = (error as SyntaxError).message;
+    // V8 shows what stands around the place; a body may hold a secret, and nothing of it belongs into an error.
+    const reason = (error as SyntaxError).message.replace(/,? (\.\.\.)?"[\s\S]*"(\.\.\.)? is not valid JSON$/, '');
     throw new JobcellError('BAD_REQUEST', `The body is not JSON: ${reason}.`, { cause: error });
   }
   if (overflow === undefined) return value;

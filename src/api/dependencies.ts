@@ -1,5 +1,7 @@
 import type { Logger } from 'pino';
 import type { FunctionService } from '../functions/functions.ts';
+import type { Secrets } from '../globals/secrets.ts';
+import type { Tailordb } from '../globals/tailordb.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Pool } from '../store/database.ts';
 
@@ -42,6 +44,8 @@ export interface ApiDependencies {
   sandbox: Pick<Sandbox, 'check'>;
   engine: Executions;
   functions: Pick<FunctionService, 'invoke' | 'testRun' | 'written'>;
+  secrets: Pick<Secrets, 'putVault' | 'put'>;
+  tailordb: Pick<Tailordb, 'put' | 'remove' | 'migrate' | 'tidyUp'>;
   adminToken: string;
   logger: Logger;
   /** What /readyz answers. */

@@ -9,7 +9,7 @@ import type { ApiContext } from './dependencies.ts';
 import { usageSchema } from './execution-views.ts';
 import { RawJson } from './json.ts';
 import { type HttpErrorCode, problemSchema, problems, tooLarge } from './problem.ts';
-import { disconnected, invokerText, runInput } from './run-input.ts';
+import { disconnected, resolveInvoker, runInput } from './run-input.ts';
 import { anyJson, jobFunctionName, timestamp, toTenths, toTimestamp, workspaceParams } from './schemas.ts';
 import { scriptRoutes } from './script-bundles.ts';
 import { valueText, valueTooLarge } from './value-text.ts';
@@ -80,7 +80,7 @@ const response = {
 };
 
 export const invokeRoutes =
-  ({ functions }: ApiContext, access: Access): FastifyPluginAsyncZod =>
+  ({ pool, functions }: ApiContext, access: Access): FastifyPluginAsyncZod =>
   async (app) => {
     const tags = ['Functions'];
     app.addHook('onRequest', access.workspace);
@@ -108,7 +108,7 @@ export const invokeRoutes =
             revision: workspace.revision,
             name: request.params.name,
             args: valueText('args', args ?? {}),
-            invoker: invokerText(invoker, workspace),
+            invoker: await resolveInvoker(pool, invoker, workspace),
             signal: disconnected(request, reply),
           }),
         );
@@ -148,7 +148,7 @@ export const invokeRoutes =
             script,
             type,
             args: valueText('args', args ?? {}),
-            invoker: invokerText(invoker, workspace),
+            invoker: await resolveInvoker(pool, invoker, workspace),
             signal: disconnected(request, reply),
           }),
         );

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { limits } from '../limits.ts';
+import { ownNamePattern, ownNameRule } from '../own-names.ts';
 import { namePattern, nameRule } from '../sandbox/call-grammar.ts';
 import { RawJson } from './json.ts';
 
@@ -14,6 +15,9 @@ export const resourceName = z
 
 /** behaviour.md 4: job functions, and functions likewise. Surrogates without their other half have no UTF-8 and cannot be stored. */
 export const jobFunctionName = z.string().regex(namePattern, nameRule);
+
+/** Namespaces, machine users, vaults, secrets. */
+export const ownName = z.string().regex(ownNamePattern, ownNameRule);
 
 export const scriptVersion = z.coerce.number().int().min(1).max(2_147_483_647);
 

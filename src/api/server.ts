@@ -22,12 +22,15 @@ import { functionRoutes, invokeRoutes } from './functions.ts';
 import { healthRoutes } from './health.ts';
 import { jobFunctionRoutes } from './job-functions.ts';
 import { toJsonText } from './json.ts';
+import { machineUserRoutes } from './machine-users.ts';
 import { openApiRoute, swaggerOptions } from './openapi.ts';
 import { poolRoutes } from './pools.ts';
 import { problemOf, problems, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
+import { tailordbRoutes } from './tailordb.ts';
 import { tokenRoutes } from './tokens.ts';
 import { validatorCompiler } from './validation.ts';
+import { secretRoutes, vaultRoutes } from './vaults.ts';
 import { workflowRoutes } from './workflows.ts';
 import { workspaceRoutes } from './workspaces.ts';
 
@@ -77,6 +80,10 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   app.register(workspaceRoutes(context, access), { prefix: '/v1/workspaces' });
   for (const routes of [
     tokenRoutes,
+    machineUserRoutes,
+    vaultRoutes,
+    secretRoutes,
+    tailordbRoutes,
     jobFunctionRoutes,
     functionRoutes,
     invokeRoutes,

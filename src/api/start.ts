@@ -5,7 +5,7 @@ import { type Access, workspaceOf } from './access.ts';
 import type { ApiContext } from './dependencies.ts';
 import { executionSchema, readExecution } from './execution-views.ts';
 import { problems } from './problem.ts';
-import { disconnected, invokerText, runInput } from './run-input.ts';
+import { disconnected, resolveInvoker, runInput } from './run-input.ts';
 import { resourceName, workspaceParams } from './schemas.ts';
 import { valueText, valueTooLarge } from './value-text.ts';
 
@@ -71,7 +71,7 @@ export const startRoutes =
           workspaceId: workspace.id,
           workflow: request.params.name,
           args: valueText('args', args ?? {}),
-          invoker: invokerText(invoker, workspace),
+          invoker: await resolveInvoker(pool, invoker, workspace),
           replay,
           idempotencyKey: request.headers['idempotency-key'],
         });

@@ -34,7 +34,12 @@ function badRequest(part: string, errors: FieldError[]): JobcellError {
   return new JobcellError('BAD_REQUEST', `The ${part} ${verb} not valid: ${list}.`, { errors });
 }
 
+/** Of a union, the errors of the form that the value comes nearest to: the one with the fewest. */
 function fieldErrors(issue: z.core.$ZodIssue, part: string, schema: z.ZodType): FieldError[] {
+  if (issue.code === 'invalid_union') {
+    const nearest = issue.errors.toSorted((left, right) => left.length - right.length)[0] ?? [];
+    return nearest.flatMap((each) => fieldErrors({ ...each, path: [...issue.path, ...each.path] }, part, schema));
+  }
   const path = issue.path.map(String);
   if (issue.code === 'unrecognized_keys') {
     const known = path.length === 0 ? fieldsOf(schema) : [];

@@ -66,7 +66,7 @@ const retentionReport = z
   .meta({ id: 'RetentionReport' });
 
 export const workspaceRoutes =
-  ({ pool, engine }: ApiContext, access: Access): FastifyPluginAsyncZod =>
+  ({ pool, engine, tailordb }: ApiContext, access: Access): FastifyPluginAsyncZod =>
   async (app) => {
     const tags = ['Workspaces'];
 
@@ -142,7 +142,10 @@ export const workspaceRoutes =
         const workspace = workspaceOf(request);
         const { force } = request.query;
         await deleteWorkspace(pool, workspace, force);
-        if (!force && (await removeDeletedWorkspace(pool, workspace.id, deleteMs))) return reply.code(204).send();
+        if (!force && (await removeDeletedWorkspace(pool, workspace.id, deleteMs))) {
+          tailordb.tidyUp();
+          return reply.code(204).send();
+        }
         engine.tidyUp();
         return reply.code(202).send({ status: 'DELETING' });
       },

@@ -18,7 +18,7 @@ export const serveFlags: { flags: string; variable: string; description: string 
   {
     flags: '--data-dir <folder>',
     variable: 'JOBCELL_DATA_DIR',
-    description: 'the embedded database and the generated admin token (default .jobcell)',
+    description: 'the embedded database, the generated admin token and secret key (default .jobcell)',
   },
   {
     flags: '--admin-token <token>',
@@ -26,6 +26,13 @@ export const serveFlags: { flags: string; variable: string; description: string 
     description:
       "the administrator's bearer token, 16 characters or more (default: generated on the first start); other users can " +
       'see a command line, so better use the variable',
+  },
+  {
+    flags: '--secret-key <keys>',
+    variable: 'JOBCELL_SECRET_KEY',
+    description:
+      'what encrypts stored secrets, 32 random characters or more; older keys behind it, after commas (default: generated ' +
+      'for an embedded database, none for one elsewhere); better use the variable',
   },
   {
     flags: '--cells <number>',
@@ -36,6 +43,11 @@ export const serveFlags: { flags: string; variable: string; description: string 
     flags: '--memory-mb <number>',
     variable: 'JOBCELL_MEMORY_MB',
     description: 'memory all sandboxes together may use before new runs wait (default: half of the machine)',
+  },
+  {
+    flags: '--tailordb-connections <number>',
+    variable: 'JOBCELL_TAILORDB_CONNECTIONS',
+    description: 'connections of scripts to PostgreSQL at once, half of them for one workspace (default 32)',
   },
   {
     flags: '--lease-s <seconds>',

@@ -63,7 +63,7 @@ function fits(kind: MadeCall['kind'], name: unknown, options: Record<string, unk
   const pattern = kind === 'wait' || kind === 'resolve' ? waitKeyPattern : namePattern;
   const { executionPolicyKey: key } = options;
   const keyFits = key === undefined || (typeof key === 'string' && executionPolicyKeyPattern.test(key));
-  return typeof name === 'string' && pattern.test(name) && keyFits;
+  return typeof name === 'string' && pattern.test(name) && keyFits && typeof (options.authInvoker ?? {}) === 'object';
 }
 
 /** What a finished call answers, the first time and on every replay. */

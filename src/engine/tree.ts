@@ -63,7 +63,7 @@ export class Tree {
     this.run = run;
     this.journal = journal;
     this.log = log;
-    this.hostCalls = new HostCalls(run.context.hostOperations.open());
+    this.hostCalls = new HostCalls(run.context.hostOperations.open(run.execution.workspaceId));
     this.#cell = cell;
     this.#deepest = mainBody(run);
   }

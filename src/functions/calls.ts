@@ -1,7 +1,9 @@
 import type { Logger } from 'pino';
-import { JobcellError } from '../errors.ts';
+import { type ErrorCode, JobcellError } from '../errors.ts';
+import { invokerOfStart } from '../globals/invoker.ts';
 import type { HostAnswer, HostCall } from '../sandbox/protocol.ts';
 import { isConnectionError } from '../store/connection-errors.ts';
+import type { Queryable } from '../store/database.ts';
 
 /** Starts an execution of a workflow; the engine does. @throws JobcellError NOT_FOUND when there is no such workflow. */
 export type StartWorkflow = (request: {
@@ -28,16 +30,18 @@ const startedDepth = 1;
 export async function answerCall(
   call: HostCall,
   caller: Caller,
-  startWorkflow: StartWorkflow,
-  logger: Logger,
+  { pool, startWorkflow, logger }: { pool: Queryable; startWorkflow: StartWorkflow; logger: Logger },
 ): Promise<HostAnswer> {
   if (call.op !== 'startWorkflow') return refused(call.op);
-  const { workspaceId, invoker, executionId } = caller;
-  const [workflow] = JSON.parse(call.args) as [string];
+  const { workspaceId, executionId } = caller;
+  const [workflow, options = {}] = JSON.parse(call.args) as [string, Record<string, unknown>?];
   const args = call.payload ?? '{}';
   try {
     // No workflow has such a name, and PostgreSQL cannot even be asked for it.
     if (workflow.includes('\0') || !workflow.isWellFormed()) return unknownWorkflow(workflow);
+    const invoked = await invokerOfStart(pool, caller, options);
+    if ('unknown' in invoked) return failed('MACHINE_USER_NOT_FOUND', invoked.unknown);
+    const { invoker } = invoked;
     const request = { workspaceId, workflow, args, invoker, replay: undefined, idempotencyKey: undefined };
     const started = await startWorkflow({ ...request, depth: startedDepth });
     return { value: JSON.stringify(started.executionId) };
@@ -69,6 +73,4 @@ function refused(op: string): HostAnswer {
   );
 }
 
-const failed = (code: 'UNAVAILABLE' | 'INTERNAL' | 'WORKFLOW_NOT_FOUND' | 'CALL_NOT_ALLOWED', message: string) => ({
-  error: { name: 'Error', message, stack: '', code },
-});
+const failed = (code: ErrorCode, message: string) => ({ error: { name: 'Error', message, stack: '', code } });

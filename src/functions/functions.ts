@@ -177,7 +177,7 @@ export function createFunctionService(options: FunctionServiceOptions): Function
       else interruption = request.ended.aborted ? 'workspace-deleted' : 'server-stops';
       void lease.drop();
     };
-    const session = hostOperations.open();
+    const session = hostOperations.open(workspaceId);
     /** Ends what the script left under way. */
     const ended = new AbortController();
     const started = performance.now();
@@ -200,7 +200,7 @@ export function createFunctionService(options: FunctionServiceOptions): Function
           onCall: (call) => {
             logs.push(...call.logs);
             if (call.position === null) return session.handle(call, ended.signal);
-            return answerCall(call, { workspaceId, invoker, executionId }, options.startWorkflow, logger);
+            return answerCall(call, { workspaceId, invoker, executionId }, options);
           },
           onLogs: (lines) => logs.push(...lines),
         });

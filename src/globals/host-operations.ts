@@ -1,12 +1,17 @@
 import type { Logger } from 'pino';
+import { JobcellError } from '../errors.ts';
 import type { HostAnswer, HostCall } from '../sandbox/protocol.ts';
 import type { FetchBroker } from './fetch-broker.ts';
 import { fetchOperations } from './fetch-operations.ts';
+import { secretOperations } from './secret-operations.ts';
+import type { Secrets } from './secrets.ts';
+import type { Tailordb } from './tailordb.ts';
+import { tailordbOperations } from './tailordb-operations.ts';
 
 /** The host calls that are not recorded (their position is null): what scripts of every kind may ask of the server. */
 export interface HostOperations {
-  /** For one run, or one Function. Costs nothing until something is called. */
-  open(): HostSession;
+  /** For one run, or one Function, of a workspace. Costs nothing until something is called. */
+  open(workspaceId: string): HostSession;
 }
 
 /** What one run holds of the server: connections, and later sessions of other kinds. */
@@ -22,12 +27,21 @@ export interface HostSession {
 
 type Operation = (args: unknown, signal: AbortSignal) => Promise<unknown>;
 
-export function createHostOperations(parts: { fetch: FetchBroker; logger: Logger }): HostOperations {
+export function createHostOperations(parts: {
+  fetch: FetchBroker;
+  secrets: Secrets;
+  tailordb: Tailordb;
+  logger: Logger;
+}): HostOperations {
   return {
-    open() {
+    open(workspaceId) {
       const fetching = fetchOperations(parts.fetch);
       const { fetch, fetchRead, fetchCancel } = fetching;
-      const operations = new Map<string, Operation>(Object.entries({ fetch, fetchRead, fetchCancel }));
+      const { getSecrets } = secretOperations(parts.secrets, workspaceId);
+      const { close: endClients, ...sql } = tailordbOperations(parts.tailordb, workspaceId);
+      const operations = new Map<string, Operation>(
+        Object.entries({ fetch, fetchRead, fetchCancel, getSecrets, ...sql }),
+      );
       return {
         async handle({ op, args }, signal) {
           const operation = operations.get(op);
@@ -35,14 +49,22 @@ export function createHostOperations(parts: { fetch: FetchBroker; logger: Logger
           try {
             return { value: JSON.stringify(await operation(JSON.parse(args), signal)) };
           } catch (error) {
+            // Nobody waits for it any more.
+            if (signal.aborted) return failed('Error', `${op} was ended.`);
+            if (error instanceof JobcellError) return coded(error);
             parts.logger.error({ err: error, op }, 'a host call failed for a reason of the server');
             return failed('Error', `${op} failed for a reason of the server; its log has the cause.`);
           }
         },
-        close: fetching.close,
+        close() {
+          fetching.close();
+          endClients();
+        },
       };
     },
   };
 }
 
+/** An error of the script's making, in its own words. */
+const coded = ({ message, code }: JobcellError): HostAnswer => ({ error: { name: 'Error', message, stack: '', code } });
 const failed = (name: string, message: string): HostAnswer => ({ error: { name, message, stack: '' } });

@@ -20,6 +20,11 @@ export type Outward =
   | [kind: 'clock', segment: number]
   /** `chanceBlockBytes` bytes of a segment's chance (D13), or with null of the machine's; answered at once by a text of one character a byte. */
   | [kind: 'chance', segment: number | null, block: number]
+  /**
+   * Converts between encodings, answered at once: 'v' and the text, the bytes in base64, or JSON text of a list of names;
+   * or 'e' and what is wrong. `data` is base64 to decode, and text to encode.
+   */
+  | [kind: 'iconv', operation: IconvOperation, encoding: string, data: string]
   /** Asks for one `['tick']` after so many milliseconds; replaces an earlier one. */
   | [kind: 'wake', ms: number]
   /** `main` returned: the result as JSON text. Answered when the isolate is to halt. */
@@ -41,6 +46,8 @@ export type OutwardCall = [
   clock: string,
   failure?: string | undefined,
 ];
+
+export type IconvOperation = 'decode' | 'encode' | 'encodings';
 
 export const chanceBlockBytes = 4_096;
 

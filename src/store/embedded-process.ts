@@ -33,17 +33,22 @@ export interface PostgresOptions {
  * however this process ends. PostgreSQL first lets its clients go by themselves, after 1 s it ends them, after 6 more
  * it ends at once (and recovers at the next start), after 5 more it is killed.
  *
- * Who may connect is written on each start: by the socket only, and only the system user whom the kernel names as the
- * peer and who is ours. The socket's folder lets nobody else in anyway.
+ * Who may connect is written on each start: by the socket only; as the server's own database user only the system user
+ * whom the kernel names as the peer and who is ours; as another user, whose rights end at a namespace, by its password.
+ * The socket's folder lets nobody else in anyway.
  */
 const keeper = `
 unset keeper
 exec 3<&0 </dev/null
 postgres=$1 sockets=$2 owner=$3
 shift 3
-printf 'local all jobcell peer map=server\\n' > pg_hba.conf || exit 1
+printf 'local all jobcell peer map=server\\nlocal all all scram-sha-256\\n' > pg_hba.conf || exit 1
 printf 'server "%s" jobcell\\n' "$owner" > pg_ident.conf || exit 1
-"$postgres" "$@" 3<&- &
+(
+  # Of each process, in KiB: SQL of a script that wants more fails alone, before the machine has none left for the others.
+  ulimit -v 2097152
+  exec "$postgres" "$@" 3<&-
+) &
 database=$!
 # What the shell itself has to say would meet a closed pipe and end it.
 exec 2>/dev/null

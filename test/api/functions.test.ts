@@ -195,6 +195,7 @@ describe('a failure of the script is 422, and the run comes with it', () => {
 describe('calls of a function', () => {
   test('startWorkflow starts an execution one level deeper, and answers its id', async () => {
     await put('start-order', bundle('resolver-start-order'));
+    const bot = await workspace.putMachineUser('my-auth', 'bot');
     const args = { input: { orderId: 'o1', skus: ['a'] }, caller: { id: 'c1' } };
     const invoker = { id: 'm1', type: 'machine_user', attributes: [], attributeMap: {} };
     const { status, body } = await invoke<Invoked & { result: { executionId: string } }>('start-order', {
@@ -211,7 +212,7 @@ describe('calls of a function', () => {
       depth: 1,
       parent: null,
       args: { orderId: 'o1', skus: ['a'] },
-      result: { by: { id: 'm1' } },
+      result: { by: { id: bot.id } },
     });
     const invalid = await invoke<Failed>('start-order', { args: { input: {} } });
     expect(invalid.body).toMatchObject({ status: 422, code: 'SCRIPT_ERROR', error: { name: 'TailorErrors' } });

@@ -53,6 +53,14 @@ test('every route of the interface is on the page', () => {
       `post ${w}/functions/{name}/invoke`,
       `post ${w}/functions/test-run`,
       ...['', '/{executionId}', '/{executionId}/logs'].map((rest) => `get ${w}/function-executions${rest}`),
+      ...['put', 'get', 'delete'].flatMap((method) => [
+        `${method} ${w}/machine-users/{namespace}/{name}`,
+        `${method} ${w}/vaults/{vault}`,
+        `${method} ${w}/vaults/{vault}/secrets/{name}`,
+        `${method} ${w}/tailordb/{namespace}`,
+      ]),
+      ...['machine-users', 'vaults', 'vaults/{vault}/secrets', 'tailordb'].map((list) => `get ${w}/${list}`),
+      `post ${w}/tailordb/{namespace}/sql`,
       `post ${w}/workflows/{name}/start`,
       `get ${w}/executions`,
       ...['', '/job-executions', '/job-executions/{jobExecutionId}', '/journal', '/logs'].map(
@@ -161,6 +169,21 @@ describe('answers look as the page says', () => {
       await check('get', `${w}/function-executions/{executionId}`, run);
       await check('get', `${w}/function-executions/{executionId}/logs`, `${run}/logs`);
     }
+    const user = `${w}/machine-users/{namespace}/{name}`;
+    await check('put', user, `${path}/machine-users/auth/bot`, { attributes: ['a'], attributeMap: { b: 1 } });
+    await check('get', user, `${path}/machine-users/auth/bot`);
+    await check('get', `${w}/machine-users`, `${path}/machine-users`);
+    await check('put', `${w}/vaults/{vault}`, `${path}/vaults/main`, {});
+    await check('get', `${w}/vaults`, `${path}/vaults`);
+    const secret = `${w}/vaults/{vault}/secrets/{name}`;
+    await check('put', secret, `${path}/vaults/main/secrets/KEY`, { value: 'x' });
+    await check('get', secret, `${path}/vaults/main/secrets/KEY`);
+    await check('get', `${w}/vaults/{vault}/secrets`, `${path}/vaults/main/secrets`);
+    await check('put', `${w}/tailordb/{namespace}`, `${path}/tailordb/main`, {});
+    await check('get', `${w}/tailordb`, `${path}/tailordb`);
+    const sql = `${w}/tailordb/{namespace}/sql`;
+    await check('post', sql, `${path}/tailordb/main/sql`, { sql: 'create table t (n int)' });
+    await check('post', sql, `${path}/tailordb/main/sql`, { sql: 'selec 1' });
     await check('get', `${w}/functions`, `${path}/functions`);
     await check('get', `${w}/function-executions`, `${path}/function-executions`);
     await check('post', `${w}/functions/test-run`, `${path}/functions/test-run`, { script: working });

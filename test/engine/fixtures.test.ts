@@ -26,6 +26,7 @@ beforeAll(async () => {
   }
   await workspace.capKey('premium', 5);
   await workspace.capKey('tenant-api', 3, 'prefix');
+  await workspace.putMachineUser('my-auth', 'bot');
   await workspace.uploadJobFunction('notify', 'export function main(args) { return { notified: args.orderId }; }');
   await workspace.putWorkflow('notify-workflow', 'notify');
   await workspace.putWorkflow('order-processing', 'process-order');

@@ -198,6 +198,10 @@ export class Workspace {
     return (await this.client.expect<{ items: LivePool[] }>('GET', `${this.path}/pools`)).items;
   }
 
+  putMachineUser(namespace: string, name: string, body: unknown = {}): Promise<{ id: string }> {
+    return this.client.expect('PUT', `${this.path}/machine-users/${namespace}/${name}`, { body });
+  }
+
   /** Starts an execution and answers its id. */
   async start(workflow: string, args?: unknown, options: Record<string, unknown> = {}): Promise<string> {
     const body = { ...(args === undefined ? {} : { args }), ...options };

@@ -18,6 +18,7 @@ export interface TestServer {
   readonly url: string;
   readonly adminToken: string;
   readonly databaseUrl: string;
+  readonly dataDir: string;
   readonly pid: number;
   /** Everything it wrote to stderr so far. */
   logs(): string;
@@ -30,6 +31,9 @@ export interface TestServer {
   /** Starts it again after `stop()` or `kill()` (or stops it first), on the same database and data folder. */
   restart(): Promise<void>;
 }
+
+/** Of every server, unless a test gives it another. */
+export const secretKey = 'the key of every server in these tests';
 
 /** D30 promises 10; a busy machine gets more. */
 const stopSeconds = 25;
@@ -45,6 +49,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     JOBCELL_HOST: '127.0.0.1',
     JOBCELL_PORT: '0',
     JOBCELL_ADMIN_TOKEN: adminToken,
+    JOBCELL_SECRET_KEY: secretKey,
     JOBCELL_DATA_DIR: dataDir,
     JOBCELL_LOG_LEVEL: process.env.JOBCELL_LOG_LEVEL ?? 'info',
     ...options.env,
@@ -71,6 +76,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     },
     adminToken,
     databaseUrl,
+    dataDir,
     logs: () => running.logs(),
     output: () => running.output(),
     stop: () => stop('SIGTERM'),

@@ -16,6 +16,7 @@ import type { BodyLimits, BodyReplay, HostAnswer, LogLine, ScriptSource } from '
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
 import { CallWindow } from './call-window.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
+import type { Iconv } from './iconv.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
 import { chanceBlock, clockText } from './replay.ts';
 import type { CachedScript, Scripts } from './scripts.ts';
@@ -36,6 +37,7 @@ export interface BodyStart {
 export interface BodyHost {
   isolates: Isolates;
   scripts: Scripts;
+  iconv: Iconv;
   send: (message: FromCell) => void;
   /** Sends this, and kills the cell: nothing less ends what is over its memory bound in time. */
   sendAndDie: (message: FromCell) => void;
@@ -209,6 +211,8 @@ export class Body {
         return clockText(this.start.replay, message[1]);
       case 'chance':
         return chanceBlock(this.start.replay, message[1], message[2]);
+      case 'iconv':
+        return this.#host.iconv(message[1], message[2], message[3]);
       case 'wake':
         clearTimeout(this.#wake);
         this.#wake = setTimeout(() => {

@@ -9,6 +9,7 @@ import { limits } from '../../limits.ts';
 import { type FromCell, monotonicMs, type ToCell } from '../wire.ts';
 import { Body, type BodyHost, type BodyStart } from './body.ts';
 import { checkedFileName, checkRefusal, checkResult, formatOf } from './check.ts';
+import { openIconv } from './iconv.ts';
 import { openIsolates } from './isolates.ts';
 import { openScripts } from './scripts.ts';
 
@@ -27,7 +28,9 @@ const send = (message: FromCell) => {
   });
 };
 
-const isolates = openIsolates(join(dirname(fileURLToPath(import.meta.url)), 'runtime-globals.js'));
+const beside = (fileName: string) => join(dirname(fileURLToPath(import.meta.url)), fileName);
+const isolates = openIsolates(beside('runtime-globals.js'));
+const iconv = openIconv(beside('iconv.cjs'));
 const scripts = openScripts((hash, body) => send({ t: 'needSource', hash, body }));
 /** The stack of bodies, outermost first: only the last one can be running. */
 let bodies: Body[] = [];
@@ -40,6 +43,7 @@ let deadlineAt = Number.POSITIVE_INFINITY;
 const host: BodyHost = {
   isolates,
   scripts,
+  iconv,
   send,
   // Written at once where the channel is free; where it is not, the server sees the growth itself.
   sendAndDie(message) {

@@ -8,7 +8,7 @@ const MiB = 1024 * 1024;
 /**
  * The clocks and the memory of one body. Time counts while its isolate is live and not blocked in a host call (D26);
  * memory is what this process grew by since the body started, since blocked ancestors cannot grow. CPU time is that of the
- * isolate's thread and of this one, which works for the script as well: calls, timers, log lines.
+ * isolate's thread and of this one, which works for the script as well: calls, timers, log lines, iconv.
  */
 export interface Meter {
   block(): void;

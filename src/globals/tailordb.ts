@@ -1,0 +1,301 @@
+import type { Logger } from 'pino';
+import { JobcellError } from '../errors.ts';
+import { limits } from '../limits.ts';
+import { ownNamePattern } from '../own-names.ts';
+import type { SecretKeys } from '../secret-key.ts';
+import { isConnectionError } from '../store/connection-errors.ts';
+import type { Pool } from '../store/database.ts';
+import { connectNamespace, type NamespaceConnection } from '../store/tailordb/connection.ts';
+import type { Namespace } from '../store/tailordb/names.ts';
+import {
+  forgetDatabase,
+  forgetNamespace,
+  getNamespace,
+  orphanedDatabases,
+  putNamespace,
+} from '../store/tailordb/namespaces.ts';
+import {
+  dropDatabase,
+  dropNamespace,
+  endBackend,
+  notificationQueueUsage,
+  provisionNamespace,
+  resetPassword,
+} from '../store/tailordb/provision.ts';
+import { type ConnectionSlots, connectionSlots } from './connection-slots.ts';
+import { sqlFailure, sqlState } from './sql-failure.ts';
+import type { LentConnection } from './tailordb-client.ts';
+
+export interface TailordbOptions {
+  pool: Pool;
+  databaseUrl: string;
+  keys: SecretKeys;
+  /** Connections of all scripts of this server at once; half of them for one workspace. */
+  connections: number;
+  logger: Logger;
+  /** How full the server's queue of notifications may become, from 0 to 1, and how often that is looked at, ms. */
+  queue?: { most: number; lookMs: number };
+}
+
+/** Scripts' own tables: namespaces, and the connections to them. */
+export interface Tailordb {
+  /**
+   * Creates a namespace, or mends one that there is.
+   * @throws JobcellError CONFLICT, NO_SECRET_KEY, DATABASE_PERMISSION
+   */
+  put(workspaceId: string, name: string): Promise<Namespace>;
+  /** Drops a namespace with everything in it; false when there is none. */
+  remove(workspaceId: string, name: string): Promise<boolean>;
+  /**
+   * Runs SQL as the owner of a namespace's tables, in one transaction; null when there is no such namespace.
+   * @throws JobcellError SQL_ERROR with what PostgreSQL says, NO_SECRET_KEY, UNAVAILABLE
+   */
+  migrate(workspaceId: string, name: string, sql: string): Promise<{ command: string; rowCount: number }[] | null>;
+  /**
+   * A connection for a script, as soon as one is free.
+   * @throws JobcellError NAMESPACE_NOT_FOUND, OVERLOADED, UNAVAILABLE, NO_SECRET_KEY
+   */
+  connect(workspaceId: string, name: string, signal: AbortSignal): Promise<LentConnection>;
+  /** Drops the databases of workspaces that are gone now, instead of within a minute. */
+  tidyUp(): void;
+  stop(): Promise<void>;
+}
+
+const sweepMs = 60_000;
+/** A session that listens in an open transaction keeps every later notification of the server in the queue, 8 GB of them. */
+const usualQueue = { most: 0.25, lookMs: 5_000 };
+/** Two servers that make the same roles at the same moment get in each other's way (XX000, "tuple concurrently updated"). */
+const provisionTries = 4;
+const retryMs = 250;
+
+export function createTailordb(options: TailordbOptions): Tailordb {
+  const { pool, databaseUrl, keys, connections, logger, queue = usualQueue } = options;
+  const perWorkspace = Math.max(1, connections >> 1);
+  const provisioning = { pool, databaseUrl, connections };
+  const slots = connectionSlots(connections);
+  const workspaceSlots = new Map<string, { slots: ConnectionSlots; users: number }>();
+
+  const passwordOf = (role: string) => keys.primary().derive(`tailordb ${role}`, 24).toString('base64url');
+
+  /** Connections that scripts have. */
+  const lent = new Set<NamespaceConnection>();
+  const watcher = setInterval(watchQueue, queue.lookMs);
+  watcher.unref();
+
+  /** The engine's own notifications go through that queue (D21): before it is full, the sessions that fill it are ended. */
+  function watchQueue(): void {
+    if (lent.size === 0) return;
+    notificationQueueUsage(pool).then(
+      (usage) => {
+        if (usage < queue.most) return;
+        logger.warn(
+          { usage, connections: lent.size },
+          'ended the TailorDB sessions of scripts: they fill the notification queue',
+        );
+        for (const connection of lent) connection.close('the notification queue of the database is filling up');
+      },
+      (error: unknown) => logger.debug({ err: error }, 'could not look at the notification queue'),
+    );
+  }
+
+  let sweeping: Promise<void> = Promise.resolve();
+  const sweeper = setInterval(tidyUp, sweepMs);
+  sweeper.unref();
+  tidyUp();
+
+  function tidyUp(): void {
+    sweeping = sweeping.then(sweep).catch((error: unknown) => {
+      logger.warn({ err: error }, 'could not drop the database of a workspace that is gone; it is tried again');
+    });
+  }
+
+  async function sweep(): Promise<void> {
+    for (const orphan of await orphanedDatabases(pool)) {
+      await dropDatabase(pool, orphan);
+      await forgetDatabase(pool, orphan.workspaceId);
+      logger.info({ database: orphan.database }, 'dropped the database of a workspace that is gone');
+    }
+  }
+
+  /** No namespace has another name, and PostgreSQL cannot even be asked for some. */
+  const find = (workspaceId: string, name: string) =>
+    ownNamePattern.test(name) ? getNamespace(pool, workspaceId, name) : Promise.resolve(null);
+
+  async function provision(namespace: Namespace): Promise<void> {
+    const passwords = { owner: passwordOf(namespace.ownerRole), script: passwordOf(namespace.scriptRole) };
+    for (let tried = 1; ; tried++) {
+      try {
+        await provisionNamespace(provisioning, namespace, passwords);
+        return;
+      } catch (error) {
+        if (sqlState(error) !== 'XX000' || tried === provisionTries) throw error;
+        await pause(retryMs * tried);
+      }
+    }
+  }
+
+  /** Connects, and mends a password that does not fit: the role has changed it, or the server's key is a new one. */
+  async function logIn(namespace: Namespace, role: string, statementMs: number): Promise<NamespaceConnection> {
+    const { database, schema } = namespace;
+    const password = passwordOf(role);
+    const login = { databaseUrl, database, schema, role, password, statementMs };
+    try {
+      return await connectNamespace(login);
+    } catch (error) {
+      if (sqlState(error) !== '28P01') throw error;
+      await resetPassword(pool, role, password);
+      return connectNamespace(login);
+    }
+  }
+
+  /** Takes a slot of the workspace and one of the server; who comes later waits in line. */
+  async function takeSlots(workspaceId: string, signal: AbortSignal): Promise<() => void> {
+    const own = workspaceSlots.get(workspaceId) ?? { slots: connectionSlots(perWorkspace), users: 0 };
+    workspaceSlots.set(workspaceId, own);
+    own.users++;
+    const leave = () => {
+      if (--own.users === 0) workspaceSlots.delete(workspaceId);
+    };
+    try {
+      const giveBackOwn = await own.slots.take(signal);
+      try {
+        const giveBack = await slots.take(signal);
+        return () => {
+          giveBack();
+          giveBackOwn();
+          leave();
+        };
+      } catch (error) {
+        giveBackOwn();
+        throw error;
+      }
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
+
+  /** PostgreSQL itself may have no connection left, or be away for a moment. */
+  async function logInUntil(
+    namespace: Namespace,
+    late: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<NamespaceConnection> {
+    for (;;) {
+      try {
+        return await logIn(namespace, namespace.scriptRole, limits.tailordbStatementMs);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!isConnectionError(error)) throw notReachable(error, namespace);
+        if (late.aborted) throw busy('PostgreSQL accepted none');
+        await pause(retryMs);
+      }
+    }
+  }
+
+  function notReachable(error: unknown, namespace: Namespace): unknown {
+    if (error instanceof JobcellError) return error;
+    logger.error(
+      { err: error, namespace: namespace.name, database: namespace.database },
+      'a namespace cannot be reached',
+    );
+    return new JobcellError(
+      'UNAVAILABLE',
+      `The TailorDB namespace ${JSON.stringify(namespace.name)} cannot be reached; the server's log has the cause. ` +
+        'Whoever runs the server may have to create it again.',
+    );
+  }
+
+  const busy = (why: string) =>
+    new JobcellError(
+      'OVERLOADED',
+      `No connection to TailorDB became free within ${limits.tailordbWaitMs / 1_000} s: ${why}. End clients that are not used.`,
+    );
+
+  return {
+    async put(workspaceId, name) {
+      keys.primary();
+      const namespace = await putNamespace(pool, workspaceId, name);
+      await provision(namespace);
+      return namespace;
+    },
+
+    async remove(workspaceId, name) {
+      const namespace = await find(workspaceId, name);
+      if (namespace === null) return false;
+      await dropNamespace(provisioning, namespace);
+      await forgetNamespace(pool, workspaceId, name);
+      return true;
+    },
+
+    async migrate(workspaceId, name, sql) {
+      const namespace = await find(workspaceId, name);
+      if (namespace === null) return null;
+      const { ownerRole } = namespace;
+      const connection = await logIn(namespace, ownerRole, limits.tailordbMigrationMs).catch((error: unknown) => {
+        throw isConnectionError(error) ? error : notReachable(error, namespace);
+      });
+      try {
+        const ends = await connection.run(sql);
+        if (!connection.inTransaction) return ends;
+        throw new JobcellError('SQL_ERROR', 'The SQL left a transaction open, which was rolled back. Commit it.');
+      } catch (error) {
+        const failure = sqlFailure(error);
+        if (failure === undefined) throw error;
+        const { message, code, position, detail, hint } = failure;
+        throw new JobcellError('SQL_ERROR', `PostgreSQL refused the SQL, and nothing of it was done: ${message}.`, {
+          extra: {
+            sqlState: code,
+            position: position === undefined ? null : Number(position),
+            hint,
+            sqlDetail: detail,
+          },
+        });
+      } finally {
+        connection.close('done');
+      }
+    },
+
+    async connect(workspaceId, name, signal) {
+      const namespace = await find(workspaceId, name);
+      if (namespace === null) {
+        throw new JobcellError(
+          'NAMESPACE_NOT_FOUND',
+          `There is no TailorDB namespace ${JSON.stringify(name)} in this workspace. Create it, or correct the name.`,
+        );
+      }
+      const late = AbortSignal.timeout(limits.tailordbWaitMs);
+      const release = await takeSlots(workspaceId, AbortSignal.any([signal, late])).catch((error: unknown) => {
+        throw late.aborted && !signal.aborted ? busy('all are in use') : error;
+      });
+      try {
+        const connection = await logInUntil(namespace, late, signal);
+        lent.add(connection);
+        return {
+          connection,
+          giveBack(wasBusy) {
+            lent.delete(connection);
+            release();
+            if (!wasBusy) return;
+            endBackend(pool, connection.pid, namespace.scriptRole).catch((error: unknown) => {
+              logger.warn({ err: error, pid: connection.pid }, 'could not end a statement of a script');
+            });
+          },
+        };
+      } catch (error) {
+        release();
+        throw error;
+      }
+    },
+
+    tidyUp,
+
+    async stop() {
+      clearInterval(sweeper);
+      clearInterval(watcher);
+      await sweeping;
+    },
+  };
+}
+
+const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
