@@ -1,4 +1,5 @@
 import type { Inward } from '../src/sandbox/boundary.ts';
+import { type BundleName, bundle } from './bundles.ts';
 import { findMain, start } from './entry.ts';
 import { answer, connect, type HostReference, open } from './host.ts';
 import { defineProperty, hidden, lazy } from './intrinsics.ts';
@@ -16,6 +17,11 @@ import { makePerformance } from './web/performance.ts';
 import { requestClass } from './web/request.ts';
 import { responseClass } from './web/response.ts';
 import { tick, timerGlobals } from './web/timers.ts';
+
+/** Globals by the bundle that has them. */
+const inBundles: Record<BundleName, string[]> = {
+  events: ['AbortController', 'AbortSignal', 'CustomEvent', 'DOMException', 'Event', 'EventTarget'],
+};
 
 /** Hardens a fresh context and installs the globals. */
 function install(): void {
@@ -36,6 +42,9 @@ function install(): void {
   lazy(target, 'Response', () => responseClass().Response);
   lazy(target, 'TextEncoder', textEncoderClass);
   lazy(target, 'TextDecoder', textDecoderClass);
+  for (const [from, names] of Object.entries(inBundles)) {
+    for (const name of names) lazy(target, name, () => (bundle(from as BundleName) as Record<string, unknown>)[name]);
+  }
   for (const [name, value] of Object.entries(timerGlobals)) defineProperty(target, name, hidden(value));
 }
 

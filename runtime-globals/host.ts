@@ -27,6 +27,20 @@ export interface HostReference {
   applyIgnored(receiver: undefined, message: Outward): void;
 }
 
+/** isolated-vm's handles of this very isolate, for as long as a script of ours is compiled. Likewise. */
+interface BundleParts {
+  isolate: {
+    compileScriptSync(
+      text: string,
+      options: object,
+    ): { runSync(context: unknown, options: object): { deref(): unknown } };
+  };
+  context: unknown;
+  text: string;
+  filename: string;
+  cachedData: unknown;
+}
+
 interface Pending {
   resolve: (value: unknown) => void;
   reject: (reason: unknown) => void;
@@ -225,6 +239,20 @@ export function ask(message: Outward): string {
     throwOrHalt(error);
   }
   return typeof text === 'string' ? text : halt();
+}
+
+/** Compiles a further script of runtime globals right here: code of ours, of which no microtask of the script's sees anything. */
+export function loadBundle(name: string): (shared: object) => unknown {
+  let parts: unknown;
+  try {
+    parts = host.applySync(undefined, ['globals', name]);
+  } catch (error) {
+    throwOrHalt(error);
+  }
+  if (typeof parts !== 'object') return halt();
+  const { isolate, context, text, filename, cachedData } = parts as BundleParts;
+  const script = isolate.compileScriptSync(text, { __proto__: null, filename, cachedData });
+  return script.runSync(context, { __proto__: null, reference: true }).deref() as (shared: object) => unknown;
 }
 
 /** The last message of a body: no code of the script runs after it. */

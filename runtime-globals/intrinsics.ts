@@ -14,7 +14,7 @@ function uncurry<Self, Args extends unknown[], Result>(
   return (self, ...args) => apply(method, self, args) as Result;
 }
 
-export const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, create } = Object;
+export const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, setPrototypeOf, create } = Object;
 export const { isArray } = Array;
 export const isFiniteNumber = Number.isFinite;
 export const { parse: parseJson, stringify: stringifyJson } = JSON;
@@ -29,6 +29,7 @@ export const toNumber = Number;
 
 export const IntrinsicPromise = Promise;
 export const IntrinsicError = Error;
+export const { captureStackTrace } = Error as unknown as { captureStackTrace(on: object, below: unknown): void };
 export const IntrinsicTypeError = TypeError;
 export const IntrinsicRangeError = RangeError;
 export const IntrinsicMap = Map;
@@ -38,7 +39,7 @@ type Base64 = { fromBase64(text: string): Uint8Array; prototype: { toBase64(this
 export const { fromBase64 } = Uint8Array as unknown as Base64;
 export const { from: arrayFrom } = Array;
 export const { fromCharCode } = String;
-export const { iterator } = Symbol;
+export const { iterator, asyncIterator, toStringTag } = Symbol;
 /** By name, so that an error from another isolate comes back as what it was. */
 export const errorConstructors = {
   __proto__: null,
@@ -94,6 +95,9 @@ export const setForEach = uncurry<unknown, [(value: unknown) => void], void>(Set
 export const mapGet = uncurry<Map<unknown, unknown>, [unknown], unknown>(Map.prototype.get);
 export const mapSet = uncurry<Map<unknown, unknown>, [unknown, unknown], unknown>(Map.prototype.set);
 export const mapDelete = uncurry<Map<unknown, unknown>, [unknown], boolean>(Map.prototype.delete);
+/** What all built-in iterators inherit from. */
+export const IteratorPrototype = getPrototypeOf(getPrototypeOf([].values())) as object;
+
 export const weakGet = uncurry<WeakMap<object, unknown>, [object], unknown>(WeakMap.prototype.get);
 export const weakSet = uncurry<WeakMap<object, unknown>, [object, unknown], unknown>(WeakMap.prototype.set);
 

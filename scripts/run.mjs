@@ -15,7 +15,7 @@ const commands = {
   serve: (args) => [build, () => jobcell('serve', args)],
   test: (args) => [build, () => vitest(args)],
   faults: (args) => [build, () => become([join(root, 'test', 'faults', 'main.ts'), ...args])],
-  bench: (args) => [build, () => become([join(root, 'bench', 'main.ts'), ...args])],
+  bench: (args) => [build, () => become(['--no-node-snapshot', join(root, 'bench', 'main.ts'), ...args])],
   conformance: (args) => [build, () => become([join(root, 'test', 'conformance', 'main.ts'), ...args])],
   build: () => [build],
   verify: (args) => [

@@ -5,4 +5,5 @@ export function makePerformance() {
   return { timeOrigin, now: () => now() - timeOrigin };
 }
 
-const timeOrigin = now();
+/** When this isolate was made, ms since the epoch. */
+export const timeOrigin = now();

@@ -6,8 +6,8 @@ import type { ErrorCode } from '../errors.ts';
 import type { LogLevel } from './protocol.ts';
 
 /**
- * From the isolate to the cell. The answer is true for what is only handed over and a text for what blocks; anything
- * else tells the isolate to halt.
+ * From the isolate to the cell. The answer is true for what is only handed over and a text for what blocks or asks (but
+ * for `globals`); anything else tells the isolate to halt.
  */
 export type Outward =
   /** A log line, already bounded and storable. `attributes` is JSON text. */
@@ -20,6 +20,8 @@ export type Outward =
   | [kind: 'clock', segment: number]
   /** `chanceBlockBytes` bytes of a segment's chance (D13), or with null of the machine's; answered at once by a text of one character a byte. */
   | [kind: 'chance', segment: number | null, block: number]
+  /** Asks for a script of runtime globals by name; answered at once by what the isolate needs to compile it in its own context. */
+  | [kind: 'globals', name: string]
   /** Asks for one `['tick']` after so many milliseconds; replaces an earlier one. */
   | [kind: 'wake', ms: number]
   /** `main` returned: the result as JSON text. Answered when the isolate is to halt. */

@@ -209,6 +209,8 @@ export class Body {
         return clockText(this.start.replay, message[1]);
       case 'chance':
         return chanceBlock(this.start.replay, message[1], message[2]);
+      case 'globals':
+        return this.#host.isolates.bundle(this.#booted as BootedIsolate, message[1]);
       case 'wake':
         clearTimeout(this.#wake);
         this.#wake = setTimeout(() => {

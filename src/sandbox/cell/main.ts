@@ -27,7 +27,7 @@ const send = (message: FromCell) => {
   });
 };
 
-const isolates = openIsolates(join(dirname(fileURLToPath(import.meta.url)), 'runtime-globals.js'));
+const isolates = openIsolates(join(dirname(fileURLToPath(import.meta.url)), 'globals'));
 const scripts = openScripts((hash, body) => send({ t: 'needSource', hash, body }));
 /** The stack of bodies, outermost first: only the last one can be running. */
 let bodies: Body[] = [];

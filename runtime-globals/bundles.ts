@@ -1,0 +1,20 @@
+import { shared } from 'jobcell:shared';
+import { loadBundle } from './host.ts';
+
+/** What each bundle exports (scripts/globals.mjs): globals that are compiled when a script first touches them. */
+interface Bundles {
+  events: typeof import('./bundles/events.ts');
+}
+
+export type BundleName = keyof Bundles;
+
+const loaded = { __proto__: null } as unknown as Partial<Bundles>;
+
+/** The exports of a bundle, which is loaded at the first call: within it, since scripts see no difference then. */
+export function bundle<Name extends BundleName>(name: Name): Bundles[Name] {
+  const known = loaded[name];
+  if (known !== undefined) return known;
+  const exports = loadBundle(name)(shared()) as Bundles[Name];
+  loaded[name] = exports;
+  return exports;
+}

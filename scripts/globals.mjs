@@ -1,0 +1,118 @@
+// Builds the runtime globals: the core, which every isolate runs at its start, and the bundles, which an isolate loads
+// when a script first touches what is in them. A module of the core is the same one for every bundle; a module that is
+// not in the core belongs to one bundle only, so nothing in an isolate is there twice.
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { build } from 'esbuild';
+
+const root = join(import.meta.dirname, '..');
+const bundlesFolder = join(root, 'runtime-globals', 'bundles');
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  write: false,
+  metafile: true,
+  legalComments: 'none',
+  logLevel: 'warning',
+  format: 'iife',
+  platform: 'neutral',
+  mainFields: ['module', 'main'],
+  target: 'es2024',
+  // Names stay: scripts see those of classes, and stacks those of functions.
+  minifyWhitespace: true,
+  minifySyntax: true,
+};
+
+/** @param folder where `core.js` and a file for each bundle go */
+export async function buildGlobals(folder) {
+  const coreFiles = new Set(Object.keys((await buildCore(new Map())).metafile.inputs));
+  const exported = new Map();
+  const owners = new Map();
+  mkdirSync(folder, { recursive: true });
+  for (const file of readdirSync(bundlesFolder)) {
+    const { text, inputs } = await buildBundle(join(bundlesFolder, file), coreFiles, exported);
+    const name = basename(file, '.ts');
+    for (const input of inputs) {
+      // Libraries hold no state, so two bundles may have parts of one.
+      if (input.startsWith('node_modules/')) continue;
+      const owner = owners.get(input);
+      if (owner !== undefined) throw new Error(`${input} would be in two bundles, ${owner} and ${name}.`);
+      owners.set(input, name);
+    }
+    writeFileSync(join(folder, `${name}.js`), text);
+  }
+  writeFileSync(join(folder, 'core.js'), (await buildCore(exported)).outputFiles[0].text);
+}
+
+/** @param exported by file of the core that bundles use, the names it exports */
+function buildCore(exported) {
+  const files = [...exported.keys()].sort();
+  const imports = files.map(
+    (file, i) => `import { ${pairs(exported.get(file), i)} } from ${json(resolve(root, file))};`,
+  );
+  const members = files.map((file, i) => `${json(file)}: { __proto__: null, ${fields(exported.get(file), i)} }`);
+  const contents = `${imports.join('\n')}\nexport const shared = () => ({ __proto__: null, ${members.join(',\n')} });`;
+  return build({
+    ...common,
+    entryPoints: ['runtime-globals/boot.ts'],
+    plugins: [
+      {
+        name: 'shared',
+        setup(made) {
+          made.onResolve({ filter: /^jobcell:shared$/ }, () => ({ path: 'shared', namespace: 'shared' }));
+          made.onLoad({ filter: /.*/, namespace: 'shared' }, () => ({ contents, resolveDir: root }));
+        },
+      },
+    ],
+  });
+}
+
+const json = JSON.stringify;
+const pairs = (names, i) => names.map((name) => `${name} as _${i}_${name}`).join(', ');
+const fields = (names, i) => names.map((name) => `${name}: _${i}_${name}`).join(', ');
+
+/** The text of a function that takes the core's modules and returns what the bundle exports. */
+async function buildBundle(entry, coreFiles, exported) {
+  const { outputFiles, metafile } = await build({
+    ...common,
+    entryPoints: [entry],
+    globalName: 'bundle',
+    banner: { js: '(function (jobcellShared) {' },
+    footer: { js: 'return bundle;\n})' },
+    plugins: [
+      {
+        name: 'core',
+        setup(made) {
+          made.onResolve({ filter: /^\./ }, ({ path, importer }) => {
+            const file = relative(root, resolve(dirname(importer), path));
+            return coreFiles.has(file) ? { path: file, namespace: 'core' } : undefined;
+          });
+          made.onLoad({ filter: /.*/, namespace: 'core' }, async ({ path }) => {
+            if (!exported.has(path)) exported.set(path, await exportsOf(path));
+            const names = exported.get(path).join(', ');
+            return { contents: `const { ${names} } = jobcellShared[${json(path)}];\nexport { ${names} };` };
+          });
+          for (const [from, to] of Object.entries(replaced)) {
+            made.onResolve({ filter: new RegExp(`^${from}$`) }, ({ importer }) =>
+              importer.includes('node_modules/whatwg-url') ? { path: join(root, 'runtime-globals', to) } : undefined,
+            );
+          }
+        },
+      },
+    ],
+  });
+  const inputs = Object.keys(metafile.inputs).filter((input) => !input.startsWith('core:'));
+  return { text: outputFiles[0].text, inputs };
+}
+
+/** What whatwg-url would bring along: tables for encodings that a URL never has, and for what Node does in the cell. */
+const replaced = {
+  '@exodus/bytes/encoding.js': 'web/url-encoding.ts',
+  '@exodus/bytes/whatwg.js': 'web/url-encoding.ts',
+  tr46: 'web/url-domain.ts',
+};
+
+async function exportsOf(file) {
+  const { metafile } = await build({ ...common, entryPoints: [file], bundle: false, format: 'esm', outfile: 'x.js' });
+  return Object.values(metafile.outputs)[0].exports.sort();
+}
