@@ -21,6 +21,7 @@ import { tick, timerGlobals } from './web/timers.ts';
 /** Globals by the bundle that has them. */
 const inBundles: Record<BundleName, string[]> = {
   events: ['AbortController', 'AbortSignal', 'CustomEvent', 'DOMException', 'Event', 'EventTarget'],
+  url: ['URL', 'URLSearchParams'],
 };
 
 /** Hardens a fresh context and installs the globals. */

@@ -4,6 +4,7 @@ import { loadBundle } from './host.ts';
 /** What each bundle exports (scripts/globals.mjs): globals that are compiled when a script first touches them. */
 interface Bundles {
   events: typeof import('./bundles/events.ts');
+  url: typeof import('./bundles/url.ts');
 }
 
 export type BundleName = keyof Bundles;

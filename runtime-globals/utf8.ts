@@ -154,6 +154,10 @@ function toText(units: Uint16Array, count: number): string {
 export const decodeUtf8 = (bytes: Uint8Array) =>
   new (utf8DecoderClass())({ fatal: false, keepBom: false }).decode(bytes);
 
+/** Likewise, with the byte order mark if there is one. */
+export const decodeUtf8Keeping = (bytes: Uint8Array) =>
+  new (utf8DecoderClass())({ fatal: false, keepBom: true }).decode(bytes);
+
 /** The bytes of an ArrayBuffer, a typed array or a DataView, not copied; undefined for anything else. */
 export function bytesOf(value: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (isView(value)) {

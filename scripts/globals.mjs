@@ -71,18 +71,23 @@ const json = JSON.stringify;
 const pairs = (names, i) => names.map((name) => `${name} as _${i}_${name}`).join(', ');
 const fields = (names, i) => names.map((name) => `${name}: _${i}_${name}`).join(', ');
 
+/** Libraries look at it to tell shared buffers from others; isolates have none. */
+const noSharedMemory =
+  'const SharedArrayBuffer = class { get byteLength() { throw new TypeError(); } get growable() { throw new TypeError(); } };';
+
 /** The text of a function that takes the core's modules and returns what the bundle exports. */
 async function buildBundle(entry, coreFiles, exported) {
   const { outputFiles, metafile } = await build({
     ...common,
     entryPoints: [entry],
     globalName: 'bundle',
-    banner: { js: '(function (jobcellShared) {' },
+    banner: { js: `(function (jobcellShared) {${noSharedMemory}` },
     footer: { js: 'return bundle;\n})' },
     plugins: [
       {
         name: 'core',
         setup(made) {
+          // whatwg-url brings 380 KB of tables along: for encodings that no URL has here, and for what Node knows in the cell.
           made.onResolve({ filter: /^\./ }, ({ path, importer }) => {
             const file = relative(root, resolve(dirname(importer), path));
             return coreFiles.has(file) ? { path: file, namespace: 'core' } : undefined;
@@ -92,11 +97,10 @@ async function buildBundle(entry, coreFiles, exported) {
             const names = exported.get(path).join(', ');
             return { contents: `const { ${names} } = jobcellShared[${json(path)}];\nexport { ${names} };` };
           });
-          for (const [from, to] of Object.entries(replaced)) {
-            made.onResolve({ filter: new RegExp(`^${from}$`) }, ({ importer }) =>
-              importer.includes('node_modules/whatwg-url') ? { path: join(root, 'runtime-globals', to) } : undefined,
-            );
-          }
+          made.onResolve({ filter: /^(tr46|@exodus\/bytes\/.*|\.\/encoding)$/ }, ({ path, importer }) => {
+            if (!importer.includes(join('node_modules', 'whatwg-url'))) return undefined;
+            return { path: join(root, 'runtime-globals', 'web', path === 'tr46' ? 'url-domain.ts' : 'url-encoding.ts') };
+          });
         },
       },
     ],
@@ -104,13 +108,6 @@ async function buildBundle(entry, coreFiles, exported) {
   const inputs = Object.keys(metafile.inputs).filter((input) => !input.startsWith('core:'));
   return { text: outputFiles[0].text, inputs };
 }
-
-/** What whatwg-url would bring along: tables for encodings that a URL never has, and for what Node does in the cell. */
-const replaced = {
-  '@exodus/bytes/encoding.js': 'web/url-encoding.ts',
-  '@exodus/bytes/whatwg.js': 'web/url-encoding.ts',
-  tr46: 'web/url-domain.ts',
-};
 
 async function exportsOf(file) {
   const { metafile } = await build({ ...common, entryPoints: [file], bundle: false, format: 'esm', outfile: 'x.js' });

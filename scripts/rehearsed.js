@@ -6,4 +6,13 @@
   const controller = new AbortController();
   AbortSignal.any([controller.signal]).addEventListener('abort', () => {});
   controller.abort();
+
+  const url = new URL('/a/./b%20c?d=1&e=%C3%A9#f', 'https://user:word@München.de:8080/x');
+  url.searchParams.append('g', 'ö &');
+  url.searchParams.sort();
+  url.pathname = '/é';
+  url.hostname = '127.0.0.1';
+  url.host = '[::1]:80';
+  for (const [name, value] of new URLSearchParams({ a: 'b', c: 'd e' })) url.searchParams.set(name, value);
+  [url.href, url.search, url.hash, url.origin, `${url}`, URL.canParse('x'), URL.parse('x:y')].join();
 })();

@@ -20,6 +20,8 @@ export type Outward =
   | [kind: 'clock', segment: number]
   /** `chanceBlockBytes` bytes of a segment's chance (D13), or with null of the machine's; answered at once by a text of one character a byte. */
   | [kind: 'chance', segment: number | null, block: number]
+  /** A domain in Unicode; answered at once by its form in ASCII (UTS 46), or by an empty text where it has none. */
+  | [kind: 'domain', domain: string]
   /** Asks for a script of runtime globals by name; answered at once by what the isolate needs to compile it in its own context. */
   | [kind: 'globals', name: string]
   /** Asks for one `['tick']` after so many milliseconds; replaces an earlier one. */

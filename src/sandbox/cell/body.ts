@@ -1,3 +1,4 @@
+import { domainToASCII } from 'node:url';
 import type ivm from 'isolated-vm';
 import { limits as sizes } from '../../limits.ts';
 import {
@@ -209,6 +210,8 @@ export class Body {
         return clockText(this.start.replay, message[1]);
       case 'chance':
         return chanceBlock(this.start.replay, message[1], message[2]);
+      case 'domain':
+        return domainToASCII(message[1]);
       case 'globals':
         return this.#host.isolates.bundle(this.#booted as BootedIsolate, message[1]);
       case 'wake':
