@@ -10,7 +10,6 @@ import { makeLogger } from './tailor/logger.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
 import { makeCrypto } from './web/crypto.ts';
-import { textDecoderClass, textEncoderClass } from './web/encoding.ts';
 import { fetch } from './web/fetch.ts';
 import { headersClass } from './web/headers.ts';
 import { makePerformance } from './web/performance.ts';
@@ -19,8 +18,26 @@ import { responseClass } from './web/response.ts';
 import { tick, timerGlobals } from './web/timers.ts';
 
 /** Globals by the bundle that has them. */
-const inBundles: Record<BundleName, string[]> = {
+const inBundles: Partial<Record<BundleName, string[]>> = {
   events: ['AbortController', 'AbortSignal', 'CustomEvent', 'DOMException', 'Event', 'EventTarget'],
+  encoding: ['TextDecoder', 'TextEncoder'],
+  streams: [
+    'ByteLengthQueuingStrategy',
+    'CountQueuingStrategy',
+    'ReadableByteStreamController',
+    'ReadableStream',
+    'ReadableStreamBYOBReader',
+    'ReadableStreamBYOBRequest',
+    'ReadableStreamDefaultController',
+    'ReadableStreamDefaultReader',
+    'TextDecoderStream',
+    'TextEncoderStream',
+    'TransformStream',
+    'TransformStreamDefaultController',
+    'WritableStream',
+    'WritableStreamDefaultController',
+    'WritableStreamDefaultWriter',
+  ],
   url: ['URL', 'URLSearchParams'],
 };
 
@@ -41,8 +58,6 @@ function install(): void {
   lazy(target, 'Headers', () => headersClass().Headers);
   lazy(target, 'Request', requestClass);
   lazy(target, 'Response', () => responseClass().Response);
-  lazy(target, 'TextEncoder', textEncoderClass);
-  lazy(target, 'TextDecoder', textDecoderClass);
   for (const [from, names] of Object.entries(inBundles)) {
     for (const name of names) lazy(target, name, () => (bundle(from as BundleName) as Record<string, unknown>)[name]);
   }

@@ -3,7 +3,10 @@ import { loadBundle } from './host.ts';
 
 /** What each bundle exports (scripts/globals.mjs): globals that are compiled when a script first touches them. */
 interface Bundles {
+  encoding: typeof import('./bundles/encoding.ts');
   events: typeof import('./bundles/events.ts');
+  'legacy-encodings': typeof import('./bundles/legacy-encodings.ts');
+  streams: typeof import('./bundles/streams.ts');
   url: typeof import('./bundles/url.ts');
 }
 

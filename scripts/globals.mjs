@@ -1,9 +1,10 @@
 // Builds the runtime globals: the core, which every isolate runs at its start, and the bundles, which an isolate loads
 // when a script first touches what is in them. A module of the core is the same one for every bundle; a module that is
 // not in the core belongs to one bundle only, so nothing in an isolate is there twice.
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { build } from 'esbuild';
+import { adaptStreams } from './streams-library.mjs';
 
 const root = join(import.meta.dirname, '..');
 const bundlesFolder = join(root, 'runtime-globals', 'bundles');
@@ -23,9 +24,12 @@ const common = {
   minifySyntax: true,
 };
 
+/** Belong to the core although nothing in it uses them: more than one bundle does. */
+const forBundles = ['runtime-globals/interface.ts', 'runtime-globals/report.ts', 'runtime-globals/web/http-text.ts'];
+
 /** @param folder where `core.js` and a file for each bundle go */
 export async function buildGlobals(folder) {
-  const coreFiles = new Set(Object.keys((await buildCore(new Map())).metafile.inputs));
+  const coreFiles = new Set([...Object.keys((await buildCore(new Map())).metafile.inputs), ...forBundles]);
   const exported = new Map();
   const owners = new Map();
   mkdirSync(folder, { recursive: true });
@@ -101,6 +105,9 @@ async function buildBundle(entry, coreFiles, exported) {
             if (!importer.includes(join('node_modules', 'whatwg-url'))) return undefined;
             return { path: join(root, 'runtime-globals', 'web', path === 'tr46' ? 'url-domain.ts' : 'url-encoding.ts') };
           });
+          made.onLoad({ filter: /web-streams-polyfill\/dist\/ponyfill\.mjs$/ }, ({ path }) => ({
+            contents: adaptStreams(readFileSync(path, 'utf8')),
+          }));
         },
       },
     ],

@@ -15,4 +15,26 @@
   url.host = '[::1]:80';
   for (const [name, value] of new URLSearchParams({ a: 'b', c: 'd e' })) url.searchParams.set(name, value);
   [url.href, url.search, url.hash, url.origin, `${url}`, URL.canParse('x'), URL.parse('x:y')].join();
+
+  const bytes = new TextEncoder().encode('é');
+  new TextDecoder().decode(bytes);
+  const source = new ReadableStream({
+    pull(controller) {
+      controller.enqueue('chunk');
+      controller.close();
+    },
+  });
+  await source.pipeThrough(new TextEncoderStream()).pipeThrough(new TextDecoderStream()).pipeTo(new WritableStream({ write() {} }));
+  const byteSource = new ReadableStream({
+    type: 'bytes',
+    pull(controller) {
+      controller.enqueue(new Uint8Array(1));
+      controller.close();
+    },
+  });
+  const [first, second] = byteSource.tee();
+  const reader = first.getReader();
+  while (!(await reader.read()).done);
+  reader.releaseLock();
+  for await (const chunk of second) chunk.length;
 })();

@@ -1,0 +1,1 @@
+export { decoderFor, TextDecoder, TextEncoder } from '../web/encoding.ts';
