@@ -10,17 +10,16 @@ import { makeLogger } from './tailor/logger.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
 import { makeCrypto } from './web/crypto.ts';
-import { fetch } from './web/fetch.ts';
-import { headersClass } from './web/headers.ts';
 import { makePerformance } from './web/performance.ts';
-import { requestClass } from './web/request.ts';
-import { responseClass } from './web/response.ts';
 import { tick, timerGlobals } from './web/timers.ts';
 
 /** Globals by the bundle that has them. */
 const inBundles: Partial<Record<BundleName, string[]>> = {
   events: ['AbortController', 'AbortSignal', 'CustomEvent', 'DOMException', 'Event', 'EventTarget'],
-  encoding: ['TextDecoder', 'TextEncoder'],
+  clone: ['structuredClone'],
+  encoding: ['atob', 'btoa', 'TextDecoder', 'TextEncoder'],
+  fetch: ['fetch', 'Headers', 'Request', 'Response'],
+  files: ['Blob', 'File', 'FormData'],
   streams: [
     'ByteLengthQueuingStrategy',
     'CountQueuingStrategy',
@@ -54,10 +53,6 @@ function install(): void {
   lazy(target, 'tailor', makeTailor);
   lazy(target, 'TailorErrors', () => TailorErrors);
   lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
-  lazy(target, 'fetch', () => fetch);
-  lazy(target, 'Headers', () => headersClass().Headers);
-  lazy(target, 'Request', requestClass);
-  lazy(target, 'Response', () => responseClass().Response);
   for (const [from, names] of Object.entries(inBundles)) {
     for (const name of names) lazy(target, name, () => (bundle(from as BundleName) as Record<string, unknown>)[name]);
   }

@@ -3,8 +3,11 @@ import { loadBundle } from './host.ts';
 
 /** What each bundle exports (scripts/globals.mjs): globals that are compiled when a script first touches them. */
 interface Bundles {
+  clone: typeof import('./bundles/clone.ts');
   encoding: typeof import('./bundles/encoding.ts');
   events: typeof import('./bundles/events.ts');
+  fetch: typeof import('./bundles/fetch.ts');
+  files: typeof import('./bundles/files.ts');
   'legacy-encodings': typeof import('./bundles/legacy-encodings.ts');
   streams: typeof import('./bundles/streams.ts');
   url: typeof import('./bundles/url.ts');

@@ -1,9 +1,11 @@
 import { typeError } from './errors.ts';
 import {
+  append,
   apply,
   create,
   defineProperty,
   getOwnPropertyDescriptor,
+  getPrototypeOf,
   IntrinsicPromise,
   IteratorPrototype,
   iterator,
@@ -20,6 +22,35 @@ interface InterfaceOptions {
   promises?: string[];
   /** Numbers that stand on the class and on its prototype. */
   constants?: Record<string, number>;
+  clonable?: Clonable;
+}
+
+/** What `structuredClone` makes of an instance of an interface; without it, it refuses one. */
+export interface Clonable {
+  /** What is kept of the instance, of which `restore` makes its clone. */
+  keep: (instance: object, inner: (value: unknown) => unknown) => unknown;
+  restore: (kept: unknown, inner: (kept: unknown) => unknown) => object;
+}
+
+const prototypes = new WeakMap<object, unknown>();
+
+interface Platform {
+  name: string;
+  clonable: Clonable | undefined;
+}
+
+/** Tells that instances of a class are objects of the platform, also where a library has the class. */
+export function platformClass(name: string, Class: { prototype: object }, clonable?: Clonable): void {
+  weakSet(prototypes, Class.prototype, { name, clonable } satisfies Platform);
+}
+
+/** The interface of an object of the platform, as its prototypes tell; undefined for any other object. */
+export function platformOf(value: object): Platform | undefined {
+  for (let at = getPrototypeOf(value); at !== null; at = getPrototypeOf(at)) {
+    const known = weakGet(prototypes, at as object) as Platform | undefined;
+    if (known !== undefined) return known;
+  }
+  return undefined;
 }
 
 /**
@@ -30,10 +61,11 @@ interface InterfaceOptions {
 export function asInterface<Class extends object>(name: string, made: Class, options: InterfaceOptions = {}): Class {
   const { prototype } = made as { prototype: object };
   define(made, 'name', { value: name, writable: false, enumerable: false });
-  members(name, prototype, options);
-  members(name, made, options);
+  members(name, prototype, options.promises ?? []);
+  members(name, made, []);
   define(prototype, toStringTag, { value: name, writable: false, enumerable: false });
-  const { constants } = options;
+  const { constants, clonable } = options;
+  platformClass(name, made as { prototype: object }, clonable);
   if (constants === undefined) return made;
   const names = ownKeys(constants) as string[];
   for (let i = 0; i < names.length; i++) {
@@ -45,13 +77,13 @@ export function asInterface<Class extends object>(name: string, made: Class, opt
   return made;
 }
 
-function members(name: string, holder: object, { promises = [] }: InterfaceOptions): void {
+function members(name: string, holder: object, promises: string[]): void {
+  const isClass = typeof holder === 'function';
   const keys = ownKeys(holder);
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i] as string | symbol;
-    if (typeof key !== 'string' || key === 'constructor' || key === 'prototype' || key === 'name' || key === 'length') {
-      continue;
-    }
+    if (typeof key !== 'string' || key === 'constructor') continue;
+    if (isClass && (key === 'prototype' || key === 'name' || key === 'length')) continue;
     const { value, get, set } = getOwnPropertyDescriptor(holder, key) as PropertyDescriptor;
     if (typeof value === 'function') {
       let rejects = false;
@@ -121,13 +153,35 @@ interface IteratorState<T> {
   at: number;
 }
 
+/** The members of a list of Web IDL, each converted as it comes. @throws TypeError for what cannot be iterated. */
+export function sequence<T>(value: unknown, what: string, convert: (member: unknown) => T): T[] {
+  const holder = typeof value === 'object' || typeof value === 'function' ? value : null;
+  const iterate: unknown = holder === null ? undefined : (holder as { [iterator]?: unknown })[iterator];
+  if (typeof iterate !== 'function') throw typeError(`${what} is a list.`);
+  return sequenceBy(value, iterate as Callable, convert);
+}
+
+/** Likewise, by an iterator's method that was asked for already. */
+export function sequenceBy<T>(value: unknown, iterate: Callable, convert: (member: unknown) => T): T[] {
+  const members: T[] = [];
+  const source = apply(iterate, value, []) as Iterator<unknown>;
+  if (typeof source !== 'object' || source === null) throw typeError('An iterator is an object.');
+  const { next } = source;
+  for (;;) {
+    const result = apply(next as Callable, source, []) as IteratorResult<unknown>;
+    if (typeof result !== 'object' || result === null) throw typeError('What an iterator gives is an object.');
+    if (result.done) return members;
+    append(members, convert(result.value));
+  }
+}
+
 /**
  * `entries`, `keys`, `values`, `forEach` and the iterator of an interface whose instances are lists of pairs. The list is
  * asked for at each step, so changes while it is iterated show.
  */
 export function iterablePairs<T extends object>(
   name: string,
-  Class: { prototype: object },
+  Class: { prototype: T },
   pairsOf: (instance: T) => readonly (readonly [unknown, unknown])[],
 ): void {
   const states = new WeakMap<object, unknown>();

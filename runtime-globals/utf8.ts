@@ -7,7 +7,9 @@ import {
   IntrinsicUint16Array,
   isArrayBuffer,
   isView,
+  min,
   once,
+  setBytes,
   slice,
   subarray,
   toWellFormed,
@@ -169,4 +171,28 @@ export function bytesOf(value: unknown): Uint8Array<ArrayBuffer> | undefined {
 /** A copy of them in a buffer of its own. */
 export function copyBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return new IntrinsicUint8Array(bytes);
+}
+
+/** All of them one after the other, in a buffer of their own. */
+export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  let size = 0;
+  for (let i = 0; i < parts.length; i++) size += (parts[i] as Uint8Array).length;
+  const all = new IntrinsicUint8Array(size);
+  let at = 0;
+  for (let i = 0; i < parts.length; i++) {
+    const part = parts[i] as Uint8Array;
+    setBytes(all, part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+/** One character a byte. */
+export function latin1(bytes: Uint8Array): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at += bufferUnits) {
+    const part = subarray(bytes, at, min(bytes.length, at + bufferUnits));
+    text += apply(fromCharCode, undefined, part as ArrayLike<number> as number[]);
+  }
+  return text;
 }

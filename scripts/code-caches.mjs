@@ -22,8 +22,9 @@ const ended = new Error('The rehearsal is over.');
 function boot() {
   const context = createContext();
   scripts.core.runInContext(context);
-  const enter = context.jobcellBoot({
-    applySync: (_, message) => answers[message[0]]?.(context, ...message.slice(1)) ?? true,
+  const isolate = { context, enter: undefined };
+  isolate.enter = context.jobcellBoot({
+    applySync: (_, message) => answers[message[0]]?.(isolate, ...message.slice(1)) ?? true,
     applySyncPromise(_, [kind]) {
       if (kind === 'block') return 'v1';
       throw ended;
@@ -33,15 +34,36 @@ function boot() {
       if (kind === 'halting') throw ended;
     },
   });
-  enter('open', '{}', undefined, 0);
-  return { context, enter };
+  isolate.enter('open', '{}', undefined, 0);
+  return isolate;
 }
 
+/** What host calls and questions are answered with. */
+const called = {
+  fetch: {
+    status: 200,
+    statusText: 'OK',
+    url: 'https://example.org/',
+    redirected: false,
+    headers: [['content-type', 'application/json']],
+    body: 'eyJhIjox',
+    more: true,
+    broken: null,
+  },
+  fetchRead: { body: 'fQ==', done: true },
+  fetchWrite: { wanted: true },
+};
+
 const answers = {
+  call({ enter }, id, op) {
+    setImmediate(() => enter('answer', id, `v${JSON.stringify(called[op] ?? null)}`));
+    return true;
+  },
   chance: () => 'x'.repeat(4_096),
   clock: () => '',
+  url: (_, url) => `v${url}`,
   domain: () => 'xn--mnchen-3ya.de',
-  globals: (context, name) => ({
+  globals: ({ context }, name) => ({
     isolate: { compileScriptSync: () => ({ runSync: () => ({ deref: () => scripts[name].runInContext(context) }) }) },
   }),
 };

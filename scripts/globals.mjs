@@ -25,12 +25,14 @@ const common = {
 };
 
 /** Belong to the core although nothing in it uses them: more than one bundle does. */
-const forBundles = ['runtime-globals/interface.ts', 'runtime-globals/report.ts', 'runtime-globals/web/http-text.ts'];
+const forBundles = ['interface.ts', 'report.ts', 'utf8.ts', 'web/http-text.ts'].map(
+  (file) => `runtime-globals/${file}`,
+);
 
 /** @param folder where `core.js` and a file for each bundle go */
 export async function buildGlobals(folder) {
   const coreFiles = new Set([...Object.keys((await buildCore(new Map())).metafile.inputs), ...forBundles]);
-  const exported = new Map();
+  const exported = new Map([[intrinsics, await exportsOf(intrinsics)]]);
   const owners = new Map();
   mkdirSync(folder, { recursive: true });
   for (const file of readdirSync(bundlesFolder)) {
@@ -75,9 +77,15 @@ const json = JSON.stringify;
 const pairs = (names, i) => names.map((name) => `${name} as _${i}_${name}`).join(', ');
 const fields = (names, i) => names.map((name) => `${name}: _${i}_${name}`).join(', ');
 
-/** Libraries look at it to tell shared buffers from others; isolates have none. */
-const noSharedMemory =
-  'const SharedArrayBuffer = class { get byteLength() { throw new TypeError(); } get growable() { throw new TypeError(); } };';
+const intrinsics = 'runtime-globals/intrinsics.ts';
+const capturedNames = /export const captured = \{\s*__proto__: null,([^}]*)\}/.exec(
+  readFileSync(join(root, intrinsics), 'utf8'),
+)[1];
+
+/** What a bundle finds in the place of globals. Libraries look at SharedArrayBuffer, which isolates do not have. */
+const surroundings = `
+const { ${capturedNames} } = jobcellShared[${JSON.stringify(intrinsics)}].captured;
+const SharedArrayBuffer = class { get byteLength() { throw new TypeError(); } get growable() { throw new TypeError(); } };`;
 
 /** The text of a function that takes the core's modules and returns what the bundle exports. */
 async function buildBundle(entry, coreFiles, exported) {
@@ -85,7 +93,7 @@ async function buildBundle(entry, coreFiles, exported) {
     ...common,
     entryPoints: [entry],
     globalName: 'bundle',
-    banner: { js: `(function (jobcellShared) {${noSharedMemory}` },
+    banner: { js: `(function (jobcellShared) {${surroundings}` },
     footer: { js: 'return bundle;\n})' },
     plugins: [
       {
@@ -103,7 +111,9 @@ async function buildBundle(entry, coreFiles, exported) {
           });
           made.onResolve({ filter: /^(tr46|@exodus\/bytes\/.*|\.\/encoding)$/ }, ({ path, importer }) => {
             if (!importer.includes(join('node_modules', 'whatwg-url'))) return undefined;
-            return { path: join(root, 'runtime-globals', 'web', path === 'tr46' ? 'url-domain.ts' : 'url-encoding.ts') };
+            return {
+              path: join(root, 'runtime-globals', 'web', path === 'tr46' ? 'url-domain.ts' : 'url-encoding.ts'),
+            };
           });
           made.onLoad({ filter: /web-streams-polyfill\/dist\/ponyfill\.mjs$/ }, ({ path }) => ({
             contents: adaptStreams(readFileSync(path, 'utf8')),

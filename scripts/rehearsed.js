@@ -24,7 +24,10 @@
       controller.close();
     },
   });
-  await source.pipeThrough(new TextEncoderStream()).pipeThrough(new TextDecoderStream()).pipeTo(new WritableStream({ write() {} }));
+  await source
+    .pipeThrough(new TextEncoderStream())
+    .pipeThrough(new TextDecoderStream())
+    .pipeTo(new WritableStream({ write() {} }));
   const byteSource = new ReadableStream({
     type: 'bytes',
     pull(controller) {
@@ -37,4 +40,34 @@
   while (!(await reader.read()).done);
   reader.releaseLock();
   for await (const chunk of second) chunk.length;
+
+  structuredClone({ a: [1, new Date(0), new Map([[1, new Set([2])]]), new Uint8Array(2)], b: new Error('c') });
+  atob(btoa('text'));
+
+  const form = new FormData();
+  form.append('text', 'value');
+  form.append('file', new File([new Blob(['a', new Uint8Array(2)], { type: 'text/plain' })], 'name'));
+  await new Response(form).formData();
+  await new Blob(['text']).slice(1).text();
+  await (await fetch('https://example.org/', { headers: { a: 'b' } })).json();
+  const posted = new Request('https://example.org/', {
+    method: 'POST',
+    body: JSON.stringify({}),
+    headers: new Headers([['a', 'b']]),
+    signal: new AbortController().signal,
+  });
+  const response = await fetch(posted.clone());
+  response.headers.get('content-type');
+  [...response.headers];
+  await response.clone().text();
+  for await (const chunk of response.body) chunk.length;
+  await (await fetch('https://example.org/', { method: 'POST', body: new URLSearchParams({ a: 'b' }) })).arrayBuffer();
+  const body = new ReadableStream({
+    pull(controller) {
+      controller.enqueue(new Uint8Array(1));
+      controller.close();
+    },
+  });
+  await (await fetch('https://example.org/', { method: 'POST', body, duplex: 'half' })).text();
+  Response.json({ a: 1 }, { status: 201 });
 })();

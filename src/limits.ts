@@ -81,8 +81,10 @@ export const limits = {
   fetchMs: 300_000,
   /** PL "Fetch Response Body Size Limit": bytes of a response's body that text(), json() and their kind read. */
   fetchBufferedBytes: 10 * MiB,
-  /** S4: bytes of a response's body that the server holds until the script wants more. */
+  /** S4: bytes of a response's body that the server holds until the script wants more, and of a request's that it is sent at once. */
   fetchChunkBytes: 64 * KiB,
+  /** S4: a request's body up to this many bytes goes along with the request; a larger one is streamed. */
+  fetchBodyBytes: 4 * MiB,
   /** S4: bytes of the URL and the headers of one request. */
   fetchHeadBytes: 64 * KiB,
   /** S4: bytes of the requests that one run has under way, their bodies included. */

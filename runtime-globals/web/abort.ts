@@ -1,6 +1,6 @@
 import { domException, typeError } from '../errors.ts';
-import { asInterface } from '../interface.ts';
-import { append, arrayFrom, isFiniteNumber, toNumber, trunc } from '../intrinsics.ts';
+import { asInterface, sequence } from '../interface.ts';
+import { append, isFiniteNumber, toNumber, trunc } from '../intrinsics.ts';
 import { trustedEvent } from './event.ts';
 import { abortSignals, EventTarget, eventHandler, fire } from './event-target.ts';
 import { timerGlobals } from './timers.ts';
@@ -61,11 +61,12 @@ export class AbortSignal extends EventTarget {
   }
 
   static any(signals: unknown): AbortSignal {
-    const sources = arrayFrom(signals as Iterable<unknown>);
-    for (let i = 0; i < sources.length; i++) {
-      if (!isAbortSignal(sources[i])) throw typeError('AbortSignal.any needs signals.');
-    }
-    return anySignal(sources as AbortSignal[]);
+    return anySignal(
+      sequence(signals, 'The argument of AbortSignal.any', (signal) => {
+        if (!isAbortSignal(signal)) throw typeError('AbortSignal.any needs signals.');
+        return signal;
+      }),
+    );
   }
 
   get aborted(): boolean {

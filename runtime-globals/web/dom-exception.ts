@@ -1,5 +1,5 @@
 import { asInterface } from '../interface.ts';
-import { captureStackTrace, defineProperty, hidden, IntrinsicError, setPrototypeOf, toText } from '../intrinsics.ts';
+import { captureStackTrace, defineProperty, hidden, IntrinsicError, setPrototypeOf, toDomText } from '../intrinsics.ts';
 
 /** Names that have a number of old. */
 const codes = {
@@ -38,10 +38,10 @@ export class DOMException {
   }
 
   constructor(message: unknown = '', nameOrOptions: unknown = 'Error') {
-    this.#message = toText(message);
+    this.#message = toDomText(message);
     const options = typeof nameOrOptions === 'object' && nameOrOptions !== null ? nameOrOptions : undefined;
     const { name = 'Error', cause } = (options ?? { name: nameOrOptions }) as { name?: unknown; cause?: unknown };
-    this.#name = toText(name);
+    this.#name = toDomText(name);
     captureStackTrace(this, DOMException);
     if (options !== undefined && 'cause' in options) defineProperty(this, 'cause', hidden(cause));
   }
@@ -60,6 +60,18 @@ export class DOMException {
 }
 
 asInterface('DOMException', DOMException, {
+  clonable: {
+    keep: (instance) => {
+      const { name, message, stack } = instance as Error;
+      return { name, message, stack };
+    },
+    restore(kept) {
+      const { name, message, stack } = kept as Error;
+      const made = new DOMException(message, name);
+      defineProperty(made, 'stack', hidden(stack));
+      return made;
+    },
+  },
   constants: {
     INDEX_SIZE_ERR: 1,
     DOMSTRING_SIZE_ERR: 2,

@@ -2,7 +2,7 @@ import type { ReadableStream, WritableStream } from 'web-streams-polyfill';
 import { bundle } from '../bundles.ts';
 import { typeError } from '../errors.ts';
 import { asInterface } from '../interface.ts';
-import { charCodeAt, IntrinsicUint8Array, slice, toText } from '../intrinsics.ts';
+import { charCodeAt, IntrinsicUint8Array, slice, toDomText } from '../intrinsics.ts';
 import { bytesOf, encodeUtf8 } from '../utf8.ts';
 import { type Ends, endsOf } from './stream-parts.ts';
 
@@ -14,7 +14,7 @@ export class TextEncoderStream {
     let high = '';
     this.#ends = endsOf({
       transform(chunk, enqueue) {
-        const text = high + toText(chunk);
+        const text = high + toDomText(chunk);
         const last = text.length - 1;
         const code = last < 0 ? 0 : charCodeAt(text, last);
         const open = code >= 0xd800 && code <= 0xdbff;

@@ -1,9 +1,16 @@
 import { bundle } from '../bundles.ts';
 import { typeError } from '../errors.ts';
 import { asInterface, dictionary } from '../interface.ts';
-import { IntrinsicUint8Array, toLowerCase, toText, toWellFormed, typedArrayName } from '../intrinsics.ts';
+import {
+  IntrinsicUint8Array,
+  indexOf,
+  slice,
+  toDomText,
+  toLowerCase,
+  toWellFormed,
+  typedArrayName,
+} from '../intrinsics.ts';
 import { bytesOf, encodeUtf8, encodeUtf8Into, utf8DecoderClass } from '../utf8.ts';
-import { trimmed } from './http-text.ts';
 
 export class TextEncoder {
   /** Only what the class itself made has it. */
@@ -15,13 +22,14 @@ export class TextEncoder {
 
   encode(text: unknown = ''): Uint8Array {
     void this.#encoding;
-    return encodeUtf8(toText(text));
+    return encodeUtf8(toDomText(text));
   }
 
   encodeInto(source: unknown, destination: unknown): { read: number; written: number } {
     void this.#encoding;
-    const text = toText(source);
-    if (typedArrayName(destination) !== 'Uint8Array') throw typeError('TextEncoder.encodeInto writes into a Uint8Array.');
+    const text = toDomText(source);
+    if (typedArrayName(destination) !== 'Uint8Array')
+      throw typeError('TextEncoder.encodeInto writes into a Uint8Array.');
     return encodeUtf8Into(toWellFormed(text), destination as Uint8Array);
   }
 }
@@ -38,6 +46,15 @@ const utf8Labels = {
   'x-unicode20utf8': true,
 } as unknown as Record<string, true | undefined>;
 
+function trimAscii(text: string): string {
+  const space = (at: number) => indexOf(' \t\n\f\r', text[at] as string) !== -1;
+  let from = 0;
+  let to = text.length;
+  while (from < to && space(from)) from++;
+  while (to > from && space(to - 1)) to--;
+  return slice(text, from, to);
+}
+
 /** What decodes for a TextDecoder: ours for UTF-8, and @exodus/bytes for every other encoding of the standard. */
 interface Decoder {
   encoding: string;
@@ -48,11 +65,11 @@ interface Decoder {
 
 /** @throws RangeError for a label that the standard does not know. */
 export function decoderFor(label: unknown, options: unknown): Decoder {
-  const text = toText(label);
+  const text = toDomText(label);
   const given = dictionary(options, 'The options of a decoder');
   const fatal = Boolean(given.fatal);
   const ignoreBOM = Boolean(given.ignoreBOM);
-  if (utf8Labels[toLowerCase(trimmed(text))] !== undefined) {
+  if (utf8Labels[toLowerCase(trimAscii(text))] !== undefined) {
     const decoder = new (utf8DecoderClass())({ fatal, keepBom: ignoreBOM });
     return { encoding: 'utf-8', fatal, ignoreBOM, decode: (bytes, more) => decoder.decode(bytes, more) };
   }

@@ -1,6 +1,6 @@
 import { domException, typeError } from '../errors.ts';
 import { asInterface, dictionary } from '../interface.ts';
-import { append, apply, defineProperty, getOwnPropertyDescriptor, toText, weakGet, weakSet } from '../intrinsics.ts';
+import { append, apply, defineProperty, getOwnPropertyDescriptor, toDomText, weakGet, weakSet } from '../intrinsics.ts';
 import { reportException } from '../report.ts';
 import { dispatchOf, type Event, isEvent } from './event.ts';
 
@@ -34,7 +34,7 @@ export class EventTarget {
     // A method that is called as a function has no target.
     const listeners = this.#listeners;
     const { capture, once, passive, signal } = flatten(options);
-    const name = toText(type);
+    const name = toDomText(type);
     if (signal !== undefined) {
       const state = abortSignals.onAbort(signal, () => this.removeEventListener(name, callback, capture));
       if (state === undefined) throw typeError('The signal of addEventListener is an AbortSignal.');
@@ -51,7 +51,7 @@ export class EventTarget {
       typeof options === 'object' && options !== null
         ? Boolean((options as { capture?: unknown }).capture)
         : Boolean(options);
-    const found = find(listeners, toText(type), callback, capture);
+    const found = find(listeners, toDomText(type), callback, capture);
     if (found !== undefined) this.#remove(found);
   }
 

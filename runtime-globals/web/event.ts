@@ -1,5 +1,5 @@
 import { asInterface, dictionary, tooFew } from '../interface.ts';
-import { append, defineProperty, getOwnPropertyDescriptor, now, toText } from '../intrinsics.ts';
+import { append, defineProperty, getOwnPropertyDescriptor, now, toDomText } from '../intrinsics.ts';
 import { timeOrigin } from './performance.ts';
 
 const NONE = 0;
@@ -49,7 +49,7 @@ export class Event {
 
   constructor(type: unknown, init: unknown = undefined) {
     if (arguments.length === 0) throw tooFew('Event', 1, 0);
-    this.#type = toText(type);
+    this.#type = toDomText(type);
     const { bubbles, cancelable, composed } = dictionary(init, 'The second argument of Event');
     this.#bubbles = Boolean(bubbles);
     this.#cancelable = Boolean(cancelable);
@@ -134,7 +134,7 @@ export class Event {
   }
 
   initEvent(type: unknown, bubbles: unknown = false, cancelable: unknown = false): void {
-    const text = toText(type);
+    const text = toDomText(type);
     const dispatch = this.#dispatch;
     if (dispatch.dispatching) return;
     this.#type = text;

@@ -26,8 +26,8 @@ export function createHostOperations(parts: { fetch: FetchBroker; logger: Logger
   return {
     open() {
       const fetching = fetchOperations(parts.fetch);
-      const { fetch, fetchRead, fetchCancel } = fetching;
-      const operations = new Map<string, Operation>(Object.entries({ fetch, fetchRead, fetchCancel }));
+      const { fetch, fetchWrite, fetchRead, fetchCancel } = fetching;
+      const operations = new Map<string, Operation>(Object.entries({ fetch, fetchWrite, fetchRead, fetchCancel }));
       return {
         async handle({ op, args }, signal) {
           const operation = operations.get(op);

@@ -22,6 +22,8 @@ export type Outward =
   | [kind: 'chance', segment: number | null, block: number]
   /** A domain in Unicode; answered at once by its form in ASCII (UTS 46), or by an empty text where it has none. */
   | [kind: 'domain', domain: string]
+  /** The text of a URL; answered at once by the parsed one, after `v`, or `c` where it has a user name or a password; empty: it is none. */
+  | [kind: 'url', url: string]
   /** Asks for a script of runtime globals by name; answered at once by what the isolate needs to compile it in its own context. */
   | [kind: 'globals', name: string]
   /** Asks for one `['tick']` after so many milliseconds; replaces an earlier one. */

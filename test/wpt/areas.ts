@@ -12,7 +12,11 @@ export const areas: Area[] = [
   { name: 'url', folders: ['url'], bar: { share: 0.98, of: 'all' } },
   { name: 'streams', folders: ['streams'], bar: { share: 0.97, of: 'all' } },
   { name: 'encoding', folders: ['encoding'], bar: { share: 0.95, of: 'all' } },
-  { name: 'fetch', folders: ['headers', 'request', 'response', 'body'].map((name) => `fetch/api/${name}`), bar: ofNode },
+  {
+    name: 'fetch',
+    folders: ['headers', 'request', 'response', 'body'].map((name) => `fetch/api/${name}`),
+    bar: ofNode,
+  },
   { name: 'FileAPI', folders: ['FileAPI', 'xhr/formdata'], bar: ofNode },
   { name: 'dom', folders: ['dom/abort', 'dom/events'], bar: ofNode },
   {

@@ -64,7 +64,9 @@ process.exitCode = unexpected === 0 && below.length === 0 ? 0 : 1;
 
 async function runArea(area: Area): Promise<AreaScore> {
   const score = emptyScore(area);
-  const files = testsIn(suite, area.folders).filter(({ path }) => chosenFile === undefined || path.includes(chosenFile));
+  const files = testsIn(suite, area.folders).filter(
+    ({ path }) => chosenFile === undefined || path.includes(chosenFile),
+  );
   let next = 0;
   const work = async () => {
     for (let test = files[next++]; test !== undefined; test = files[next++]) await runFile(test, score);
@@ -87,7 +89,10 @@ async function runFile(test: TestFile, score: AreaScore): Promise<void> {
     if (passed || knownFailure(path, name) !== undefined) continue;
     unexpected++;
     const inNode = node.find((each) => each.name === name)?.passed ?? false;
-    if (!quiet) console.log(`FAIL ${path}${variant} | ${name}${inNode ? '' : ' (in Node too)'}\n     ${message?.replaceAll('\n', '\n     ')}`);
+    if (!quiet)
+      console.log(
+        `FAIL ${path}${variant} | ${name}${inNode ? '' : ' (in Node too)'}\n     ${message?.replaceAll('\n', '\n     ')}`,
+      );
   }
   for (const name of variant === '' ? outdated(path, ours) : []) {
     unexpected++;

@@ -11,7 +11,9 @@ export interface TestFile {
 
 /** The `.any.js` files of some folders, in a fixed order. */
 export function testsIn(suite: string, folders: string[]): TestFile[] {
-  const paths = folders.flatMap((folder) => globSync('**/*.any.js', { cwd: join(suite, folder) }).map((file) => posix.join(folder, file)));
+  const paths = folders.flatMap((folder) =>
+    globSync('**/*.any.js', { cwd: join(suite, folder) }).map((file) => posix.join(folder, file)),
+  );
   return paths.sort().flatMap((path) => {
     const variants = metaOf(readFileSync(join(suite, path), 'utf8'), 'variant');
     return (variants.length === 0 ? [''] : variants).map((variant) => ({ path, variant }));
@@ -65,6 +67,8 @@ function surroundings(url: string, variant: string, seconds: number): string {
     setup({ explicit_timeout: true });
     globalThis.location = ${JSON.stringify(location)};
     location.toString = () => location.href;
+    // For idlharness.js: what a worker has is what is looked for.
+    globalThis.DedicatedWorkerGlobalScope = class { static [Symbol.hasInstance]() { return true; } };
     (() => {
       // Only what runs in a page has a base, so relative URLs are completed here.
       const complete = (input) => {

@@ -212,6 +212,8 @@ export class Body {
         return chanceBlock(this.start.replay, message[1], message[2]);
       case 'domain':
         return domainToASCII(message[1]);
+      case 'url':
+        return urlText(message[1]);
       case 'globals':
         return this.#host.isolates.bundle(this.#booted as BootedIsolate, message[1]);
       case 'wake':
@@ -447,6 +449,12 @@ export class Body {
     this.#logs = [];
     return lines;
   }
+}
+
+function urlText(text: string): string {
+  const url = URL.parse(text);
+  if (url === null) return '';
+  return `${url.username === '' && url.password === '' ? 'v' : 'c'}${url.href}`;
 }
 
 function encodeAnswer(answer: HostAnswer): string {
