@@ -16,8 +16,10 @@ import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-erro
 import type { BodyLimits, BodyReplay, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
 import { CallWindow } from './call-window.ts';
+import { textCrossed } from './crossing.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
+
 import { chanceBlock, clockText } from './replay.ts';
 import type { CachedScript, Scripts } from './scripts.ts';
 import { cleanStack, describeIsolateError, inlineSourceMap, mapStack, parseSourceMap, storable } from './stack.ts';
@@ -241,6 +243,7 @@ export class Body {
   #call(from: number | 'blocking', [op, args, payload, position, clock, failure]: OutwardCall): void {
     const call = this.#nextCall++;
     this.#calls.set(call, from);
+    textCrossed(args.length + (payload?.length ?? 0));
     const send = (finalArgs: string) => {
       this.#window.post({
         t: 'call',
@@ -273,6 +276,7 @@ export class Body {
     const error = 'fatal' in answer ? answer.fatal : 'error' in answer ? answer.error : undefined;
     if (error?.code !== undefined) this.#codes.add(error.code);
     const text = encodeAnswer(answer);
+    textCrossed(text.length);
     if (from === 'blocking') {
       const release = this.#release;
       this.#release = undefined;
