@@ -9,14 +9,15 @@ import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
 import { makeLogger } from './tailor/logger.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
-import { makeCrypto } from './web/crypto.ts';
-import { makePerformance } from './web/performance.ts';
+import { cryptoClass } from './web/crypto.ts';
+import { performanceClass } from './web/performance.ts';
 import { tick, timerGlobals } from './web/timers.ts';
 
 /** Globals by the bundle that has them. */
 const inBundles: Partial<Record<BundleName, string[]>> = {
   events: ['AbortController', 'AbortSignal', 'CustomEvent', 'DOMException', 'Event', 'EventTarget'],
   clone: ['structuredClone'],
+  compression: ['CompressionStream', 'DecompressionStream'],
   encoding: ['atob', 'btoa', 'TextDecoder', 'TextEncoder'],
   fetch: ['fetch', 'Headers', 'Request', 'Response'],
   files: ['Blob', 'File', 'FormData'],
@@ -37,7 +38,9 @@ const inBundles: Partial<Record<BundleName, string[]>> = {
     'WritableStreamDefaultController',
     'WritableStreamDefaultWriter',
   ],
+  subtle: ['CryptoKey', 'SubtleCrypto'],
   url: ['URL', 'URLSearchParams'],
+  'url-pattern': ['URLPattern'],
 };
 
 /** Hardens a fresh context and installs the globals. */
@@ -48,8 +51,10 @@ function install(): void {
   delete target.SharedArrayBuffer;
   delete target.Atomics;
   lazy(target, 'console', makeConsole);
-  lazy(target, 'performance', makePerformance);
-  lazy(target, 'crypto', makeCrypto);
+  lazy(target, 'Performance', () => performanceClass().Performance);
+  lazy(target, 'performance', () => performanceClass().performance);
+  lazy(target, 'Crypto', () => cryptoClass().Crypto);
+  lazy(target, 'crypto', () => cryptoClass().crypto);
   lazy(target, 'tailor', makeTailor);
   lazy(target, 'TailorErrors', () => TailorErrors);
   lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);

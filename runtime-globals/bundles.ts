@@ -4,13 +4,16 @@ import { loadBundle } from './host.ts';
 /** What each bundle exports (scripts/globals.mjs): globals that are compiled when a script first touches them. */
 interface Bundles {
   clone: typeof import('./bundles/clone.ts');
+  compression: typeof import('./bundles/compression.ts');
   encoding: typeof import('./bundles/encoding.ts');
   events: typeof import('./bundles/events.ts');
   fetch: typeof import('./bundles/fetch.ts');
   files: typeof import('./bundles/files.ts');
   'legacy-encodings': typeof import('./bundles/legacy-encodings.ts');
   streams: typeof import('./bundles/streams.ts');
+  subtle: typeof import('./bundles/subtle.ts');
   url: typeof import('./bundles/url.ts');
+  'url-pattern': typeof import('./bundles/url-pattern.ts');
 }
 
 export type BundleName = keyof Bundles;

@@ -139,6 +139,12 @@ export function callAsync(call: Call): Promise<unknown> {
   return sendCall(call, admitAsync(call));
 }
 
+/** A call that the cell answers itself; otherwise as `callAsync`. @param args JSON text of a list */
+export function callLocal(op: string, args: string): Promise<unknown> {
+  admitAsync({ op, args, payload: null, recorded: false });
+  return awaitAnswer(null, undefined, (id) => send(['local', id, op, args]));
+}
+
 /** Gives an asynchronous call its place; `sendCall` has to follow at once. */
 export function admitAsync(call: Call): Place {
   if (outstanding + callbacksUnderWay() >= limits.outstandingHostCalls) {
@@ -153,19 +159,26 @@ export function admitAsync(call: Call): Place {
 /** Sends a call at its place: also the one that goes on with an earlier, answered call of that place. */
 export function sendCall(call: Call, place: Place, failure?: string): Promise<unknown> {
   const { position, clock } = place;
-  const id = nextId++;
   try {
     const at = position === null ? undefined : new IntrinsicError();
-    const promise = new IntrinsicPromise((resolve, reject) => {
-      mapSet(pending, id, { resolve, reject, position, at } satisfies Pending);
+    return awaitAnswer(position, at, (id) => {
+      send(['call', id, call.op, call.args, call.payload, position, clock, failure]);
+      place.taken = true;
     });
-    send(['call', id, call.op, call.args, call.payload, position, clock, failure]);
-    place.taken = true;
-    outstanding++;
-    return promise;
   } finally {
     if (!place.taken && position !== null) nextPosition = position;
   }
+}
+
+/** The promise of an answer to what `sendIt` sends under the number that it gets. */
+function awaitAnswer(position: number | null, at: Error | undefined, sendIt: (id: number) => void): Promise<unknown> {
+  const id = nextId++;
+  const promise = new IntrinsicPromise((resolve, reject) => {
+    mapSet(pending, id, { resolve, reject, position, at } satisfies Pending);
+  });
+  sendIt(id);
+  outstanding++;
+  return promise;
 }
 
 /** A full stack is the script's own affair; anything else says that the isolate is being disposed. */

@@ -52,9 +52,12 @@ const called = {
   },
   fetchRead: { body: 'fQ==', done: true },
   fetchWrite: { wanted: true },
+  crypto: { $key: { type: 'secret', extractable: false, algorithm: { name: 'HMAC' }, usages: ['sign'], material: '' } },
+  compressionWrite: { body: 'dGV4dA==', more: false, ended: true },
 };
 
 const answers = {
+  local: (isolate, ...call) => answers.call(isolate, ...call),
   call({ enter }, id, op) {
     setImmediate(() => enter('answer', id, `v${JSON.stringify(called[op] ?? null)}`));
     return true;

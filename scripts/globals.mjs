@@ -118,6 +118,9 @@ async function buildBundle(entry, coreFiles, exported) {
           made.onLoad({ filter: /web-streams-polyfill\/dist\/ponyfill\.mjs$/ }, ({ path }) => ({
             contents: adaptStreams(readFileSync(path, 'utf8')),
           }));
+          made.onLoad({ filter: /urlpattern-polyfill\/dist\/urlpattern\.js$/ }, ({ path }) => ({
+            contents: `import { bundle } from '../../../runtime-globals/bundles.ts'; const { URL } = bundle('url');\n${readFileSync(path, 'utf8')}`,
+          }));
         },
       },
     ],

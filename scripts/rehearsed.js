@@ -70,4 +70,13 @@
   });
   await (await fetch('https://example.org/', { method: 'POST', body, duplex: 'half' })).text();
   Response.json({ a: 1 }, { status: 201 });
+
+  const key = await crypto.subtle.importKey('raw', new Uint8Array(16), { name: 'HMAC', hash: 'SHA-256' }, false, [
+    'sign',
+  ]);
+  await crypto.subtle.sign('HMAC', key, new Uint8Array(1));
+  await crypto.subtle.digest('SHA-256', new Uint8Array(1));
+  const compressed = new Blob(['text']).stream().pipeThrough(new CompressionStream('gzip'));
+  await new Response(compressed.pipeThrough(new DecompressionStream('gzip'))).text();
+  new URLPattern({ pathname: '/books/:id' }).exec('https://example.org/books/1');
 })();

@@ -89,6 +89,14 @@ export const limits = {
   fetchHeadBytes: 64 * KiB,
   /** S4: bytes of the requests that one run has under way, their bodies included. */
   fetchRunBytes: 16 * MiB,
+  /** S4: bytes of the texts of one call of crypto.subtle. */
+  cryptoBytes: 32 * MiB,
+  /** Iterations of PBKDF2, and bits of an RSA key that is generated: a call cannot be interrupted. */
+  cryptoIterations: 10_000_000,
+  cryptoModulusBits: 4_096,
+  /** S4: compression streams of one isolate that are open at once, and bytes of input or output that cross at a time. */
+  compressionStreams: 64,
+  compressionChunkBytes: 64 * KiB,
   /** D12: readings of the clock that are kept between two recorded calls of a body. */
   clockReadings: 256,
   /** S4: timers of one isolate that are set at once. */

@@ -16,6 +16,8 @@ export type Outward =
   | [kind: 'call', id: number, ...call: OutwardCall]
   /** A host call that blocks the isolate until it is answered. */
   | [kind: 'block', ...call: OutwardCall]
+  /** A call that the cell answers itself, later, by `['answer', id, ...]`. `args` is JSON text of a list. */
+  | [kind: 'local', id: number, op: string, args: string]
   /** The readings of the clock before a recorded call of an earlier run (D12); answered at once by `1700000000000,...`. */
   | [kind: 'clock', segment: number]
   /** `chanceBlockBytes` bytes of a segment's chance (D13), or with null of the machine's; answered at once by a text of one character a byte. */

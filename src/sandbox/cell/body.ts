@@ -20,6 +20,7 @@ import { textCrossed } from './crossing.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
 
+import { openLocalCalls } from './local-calls.ts';
 import { chanceBlock, clockText } from './replay.ts';
 import type { CachedScript, Scripts } from './scripts.ts';
 import { cleanStack, describeIsolateError, inlineSourceMap, mapStack, parseSourceMap, storable } from './stack.ts';
@@ -76,6 +77,7 @@ export class Body {
   /** Tasks given to the isolate that have not come back; one that blocks for ever comes back when it is disposed. */
   #tasks = 0;
   readonly #idle = Promise.withResolvers<void>();
+  readonly #local = openLocalCalls();
   #nextCall = 0;
   /** The unanswered calls: the isolate's id of one that does not block. */
   readonly #calls = new Map<number, number | 'blocking'>();
@@ -111,7 +113,7 @@ export class Body {
       return;
     }
     if (this.#ended) return;
-    this.#meter = startMeter(booted.isolate, start.limits);
+    this.#meter = startMeter(booted.isolate, start.limits, () => this.#local.cpuMs);
     const recorded = start.replay?.segments.length;
     booted.enter.applySync(undefined, ['open', start.context, start.checking, recorded]);
     let namespace: ivm.Reference | undefined;
@@ -208,6 +210,9 @@ export class Body {
         this.#host.isolates.disposeRetired();
         return this.#standStill();
       }
+      case 'local':
+        this.#callLocal(message[1], message[2], message[3]);
+        return true;
       case 'clock':
         return clockText(this.start.replay, message[1]);
       case 'chance':
@@ -264,6 +269,14 @@ export class Body {
     }
     this.#errorOf(JSON.parse(failure) as Failure).then(({ kind: _, ...error }) => {
       if (!this.#ended) send(JSON.stringify([...(JSON.parse(args) as unknown[]), { error }]));
+    });
+  }
+
+  #callLocal(id: number, op: string, args: string): void {
+    textCrossed(args.length);
+    void this.#local.call(op, args).then((text) => {
+      textCrossed(text.length);
+      if (!this.#ended) this.#enter(['answer', id, `${answerValue}${text}`]);
     });
   }
 
@@ -331,6 +344,7 @@ export class Body {
   stop(): Promise<void> {
     this.#ended = true;
     clearTimeout(this.#wake);
+    this.#local.close();
     this.#window.clear();
     this.#dispose();
     if (this.#tasks === 0) this.#idle.resolve();
@@ -356,7 +370,8 @@ export class Body {
 
   /** `main` waits for something that can never come: without this it would wait for its wall limit. */
   #failIfStuck(): void {
-    if (this.#release !== undefined || this.#calls.size > 0 || this.#wake !== undefined) return;
+    if (this.#release !== undefined || this.#wake !== undefined) return;
+    if (this.#calls.size > 0 || this.#local.pending > 0) return;
     if (this.#booted?.isolate.isDisposed) {
       this.#memoryLimit();
       return;
@@ -414,6 +429,7 @@ export class Body {
   #finish(): void {
     this.#ended = true;
     clearTimeout(this.#wake);
+    this.#local.close();
     const meter = this.#meter;
     if (meter === undefined) return;
     meter.sample();

@@ -10,6 +10,7 @@ import { type FromCell, monotonicMs, type ToCell } from '../wire.ts';
 import { Body, type BodyHost, type BodyStart } from './body.ts';
 import { checkedFileName, checkRefusal, checkResult, formatOf } from './check.ts';
 import { openIsolates } from './isolates.ts';
+import { localCallsDone } from './local-calls.ts';
 import { openScripts } from './scripts.ts';
 
 const nobody = 65_534;
@@ -119,6 +120,8 @@ async function reset(): Promise<void> {
   maps.clear();
   // The deepest first: its parents stand still until it is gone.
   await Promise.all(all.reverse().map((body) => body.stop()));
+  // Whoever is next must not pay for a call that nobody waits for any more; if it takes too long, the server kills the cell.
+  await localCallsDone();
   isolates.disposeRetired();
   isolates.prepareContext();
   send({ t: 'idle' });
