@@ -1,5 +1,6 @@
 import { shared } from 'jobcell:shared';
 import { loadBundle } from './host.ts';
+import { append, defineProperty, deleteProperty, getOwnPropertyDescriptor, objectOf } from './intrinsics.ts';
 
 /** What each bundle exports (scripts/globals.mjs): globals that are compiled when a script first touches them. */
 interface Bundles {
@@ -9,6 +10,7 @@ interface Bundles {
   events: typeof import('./bundles/events.ts');
   fetch: typeof import('./bundles/fetch.ts');
   files: typeof import('./bundles/files.ts');
+  inspect: typeof import('./bundles/inspect.ts');
   'legacy-encodings': typeof import('./bundles/legacy-encodings.ts');
   streams: typeof import('./bundles/streams.ts');
   subtle: typeof import('./bundles/subtle.ts');
@@ -24,7 +26,33 @@ const loaded = { __proto__: null } as unknown as Partial<Bundles>;
 export function bundle<Name extends BundleName>(name: Name): Bundles[Name] {
   const known = loaded[name];
   if (known !== undefined) return known;
-  const exports = loadBundle(name)(shared()) as Bundles[Name];
-  loaded[name] = exports;
-  return exports;
+  const restore = cleanDescriptors();
+  try {
+    const exports = loadBundle(name)(shared()) as Bundles[Name];
+    loaded[name] = exports;
+    return exports;
+  } finally {
+    restore();
+  }
+}
+
+const descriptorKeys = ['get', 'set', 'value', 'writable', 'enumerable', 'configurable'] as const;
+
+/**
+ * Takes away what a script has put on `Object.prototype` that would end up in every property descriptor: libraries
+ * define their classes by them. @returns what puts it back, before the script can notice
+ */
+function cleanDescriptors(): () => void {
+  const { prototype } = objectOf;
+  const taken: (() => void)[] = [];
+  for (let i = 0; i < descriptorKeys.length; i++) {
+    const key = descriptorKeys[i] as string;
+    const descriptor = getOwnPropertyDescriptor(prototype, key);
+    if (descriptor === undefined || !deleteProperty(prototype, key)) continue;
+    const old = { __proto__: null, ...descriptor } as PropertyDescriptor;
+    append(taken, () => defineProperty(prototype, key, old));
+  }
+  return () => {
+    for (let i = 0; i < taken.length; i++) (taken[i] as () => void)();
+  };
 }

@@ -12,6 +12,7 @@ import {
   mapGet,
   mapSet,
   parseJson,
+  promiseThen,
   sleep,
   slice,
   stringifyJson,
@@ -139,10 +140,45 @@ export function callAsync(call: Call): Promise<unknown> {
   return sendCall(call, admitAsync(call));
 }
 
-/** A call that the cell answers itself; otherwise as `callAsync`. @param args JSON text of a list */
+/** The cell does one after the other anyway. */
+const localCallsAtOnce = 8;
+let localCalls = 0;
+/** Calls that wait for their turn in here, where they are the memory of the script that makes them. */
+interface Waiting {
+  start: () => void;
+  next: Waiting | undefined;
+}
+let firstWaiting: Waiting | undefined;
+let lastWaiting: Waiting | undefined;
+
+/** A call that the cell answers itself. However many a script makes, it is never refused for that. @param args JSON text of a list */
 export function callLocal(op: string, args: string): Promise<unknown> {
-  admitAsync({ op, args, payload: null, recorded: false });
-  return awaitAnswer(null, undefined, (id) => send(['local', id, op, args]));
+  admit({ op, args, payload: null, recorded: false });
+  return new IntrinsicPromise((resolve, reject) => {
+    const start = () => {
+      localCalls++;
+      const answered = awaitAnswer(null, undefined, (id) => send(['local', id, op, args]));
+      promiseThen(answered, resolve, reject);
+      promiseThen(answered, startNext, startNext);
+    };
+    if (localCalls < localCallsAtOnce) {
+      start();
+      return;
+    }
+    const waiting: Waiting = { start, next: undefined };
+    if (lastWaiting === undefined) firstWaiting = waiting;
+    else lastWaiting.next = waiting;
+    lastWaiting = waiting;
+  });
+}
+
+function startNext(): void {
+  localCalls--;
+  const next = firstWaiting;
+  if (next === undefined) return;
+  firstWaiting = next.next;
+  if (firstWaiting === undefined) lastWaiting = undefined;
+  next.start();
 }
 
 /** Gives an asynchronous call its place; `sendCall` has to follow at once. */

@@ -5,7 +5,7 @@
  */
 type Method<Self, Args extends unknown[], Result> = (this: Self, ...args: Args) => Result;
 
-export const { apply, construct, ownKeys, defineProperty: tryDefineProperty } = Reflect;
+export const { apply, construct, deleteProperty, ownKeys, defineProperty: tryDefineProperty } = Reflect;
 const { prototype: objectPrototype } = Object;
 
 function uncurry<Self, Args extends unknown[], Result>(
@@ -18,7 +18,8 @@ export const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, setProt
 export const { isArray } = Array;
 export const isFiniteNumber = Number.isFinite;
 export const { parse: parseJson, stringify: stringifyJson } = JSON;
-export const { max, min, floor, trunc } = Math;
+export const { max, min, floor, round, sqrt, trunc } = Math;
+export const { parseFloat: toFloat, parseInt: toInteger } = Number;
 export const { now } = Date;
 export const IntrinsicDate = Date;
 export const IntrinsicIntl = Intl;
@@ -83,6 +84,9 @@ export const slice = uncurry<string, [number, number?], string>(String.prototype
 export const indexOf = uncurry<string, [string, number?], number>(String.prototype.indexOf);
 export const charCodeAt = uncurry<string, [number], number>(String.prototype.charCodeAt);
 export const toWellFormed = uncurry<string, [], string>(String.prototype.toWellFormed);
+export const padStart = uncurry<string, [number, string?], string>(String.prototype.padStart);
+export const toRadix = uncurry<number, [number], string>(Number.prototype.toString);
+export const padEnd = uncurry<string, [number], string>(String.prototype.padEnd);
 export const repeat = uncurry<string, [number], string>(String.prototype.repeat);
 export const replaceAll = uncurry<string, [string, string], string>(String.prototype.replaceAll as never);
 export const toLowerCase = uncurry<string, [], string>(String.prototype.toLowerCase);

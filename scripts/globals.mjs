@@ -25,7 +25,7 @@ const common = {
 };
 
 /** Belong to the core although nothing in it uses them: more than one bundle does. */
-const forBundles = ['interface.ts', 'report.ts', 'utf8.ts', 'web/http-text.ts'].map(
+const forBundles = ['interface.ts', 'report.ts', 'slots.ts', 'utf8.ts', 'web/http-text.ts'].map(
   (file) => `runtime-globals/${file}`,
 );
 

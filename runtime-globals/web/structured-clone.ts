@@ -43,7 +43,7 @@ import {
   readMaxSize,
   readResizable,
   readSource,
-} from './slots.ts';
+} from '../slots.ts';
 
 /** What is kept of a value, of which its clone is made: a primitive as it is, an object as a record. */
 type Kept = unknown;

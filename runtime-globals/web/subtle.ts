@@ -1,7 +1,7 @@
 import { limits } from '../../src/limits.ts';
 import { domException, typeError } from '../errors.ts';
 import { callLocal } from '../host.ts';
-import { asInterface, sequence, tooFew } from '../interface.ts';
+import { asInterface, sequence } from '../interface.ts';
 import {
   append,
   defineProperty,
@@ -178,7 +178,6 @@ for (let m = 0; m < names.length; m++) {
   const stand = {
     async [name](this: object, ...values: unknown[]): Promise<unknown> {
       if (!isSubtle(this)) throw typeError(`SubtleCrypto.${name} is called on something else.`);
-      if (values.length < required) throw tooFew(`SubtleCrypto.${name}`, required, values.length);
       let args = stringifyJson(name);
       for (let i = 0; i < takes.length; i++) args += `,${(takes[i] as Convert)(values[i])}`;
       return call(args);
@@ -188,7 +187,7 @@ for (let m = 0; m < names.length; m++) {
   defineProperty(method, 'length', { __proto__: null, value: required, configurable: true } as PropertyDescriptor);
   defineProperty(SubtleCrypto.prototype, name, own(method));
 }
-asInterface('SubtleCrypto', SubtleCrypto);
+asInterface('SubtleCrypto', SubtleCrypto, { promises: names });
 
 export const subtle = new SubtleCrypto(secret);
 

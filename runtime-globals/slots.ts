@@ -1,5 +1,5 @@
 /** What kind of built-in an object is, by its internal slots: whatever its prototype and properties say. */
-import { apply, getOwnPropertyDescriptor, isErrorObject, isPromise, isView, isWeak } from '../intrinsics.ts';
+import { apply, getOwnPropertyDescriptor, isErrorObject, isPromise, isView, isWeak } from './intrinsics.ts';
 
 type Read<T> = (value: object) => T;
 
