@@ -3,6 +3,7 @@ import { type BundleName, bundle } from './bundles.ts';
 import { findMain, start } from './entry.ts';
 import { answer, connect, type HostReference, open } from './host.ts';
 import { defineProperty, hidden, lazy } from './intrinsics.ts';
+import { asNative } from './native.ts';
 import { installReplay } from './replay/install.ts';
 import { makeContext } from './tailor/context.ts';
 import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
@@ -61,7 +62,7 @@ function install(): void {
   for (const [from, names] of Object.entries(inBundles)) {
     for (const name of names) lazy(target, name, () => (bundle(from as BundleName) as Record<string, unknown>)[name]);
   }
-  for (const [name, value] of Object.entries(timerGlobals)) defineProperty(target, name, hidden(value));
+  for (const [name, value] of Object.entries(timerGlobals)) defineProperty(target, name, hidden(asNative(name, value)));
 }
 
 function makeTailor(): object {

@@ -87,6 +87,14 @@ const surroundings = `
 const { ${capturedNames} } = jobcellShared[${JSON.stringify(intrinsics)}].captured;
 const SharedArrayBuffer = class { get byteLength() { throw new TypeError(); } get growable() { throw new TypeError(); } };`;
 
+/** The standard's patterns are regular expressions with the flag `v`; and the library's URL is ours, whatever a script does. */
+function adaptUrlPattern(text) {
+  const flags = 'ignoreCase?"ui":"u"';
+  if (!text.includes(flags)) throw new Error('urlpattern-polyfill makes its regular expressions otherwise now.');
+  const surroundings = "import { bundle } from '../../../runtime-globals/bundles.ts';\nconst { URL } = bundle('url');\n";
+  return surroundings + text.replace(flags, 'ignoreCase?"vi":"v"');
+}
+
 /** The text of a function that takes the core's modules and returns what the bundle exports. */
 async function buildBundle(entry, coreFiles, exported) {
   const { outputFiles, metafile } = await build({
@@ -119,7 +127,7 @@ async function buildBundle(entry, coreFiles, exported) {
             contents: adaptStreams(readFileSync(path, 'utf8')),
           }));
           made.onLoad({ filter: /urlpattern-polyfill\/dist\/urlpattern\.js$/ }, ({ path }) => ({
-            contents: `import { bundle } from '../../../runtime-globals/bundles.ts'; const { URL } = bundle('url');\n${readFileSync(path, 'utf8')}`,
+            contents: adaptUrlPattern(readFileSync(path, 'utf8')),
           }));
         },
       },

@@ -236,6 +236,8 @@ interface Shape {
   members?: (entries: string[]) => void;
   /** Properties that are shown otherwise. */
   without?: (key: string | symbol) => boolean;
+  /** It has so many elements that its properties are not looked at: the list of their names alone would be as large. */
+  many?: boolean;
 }
 
 function shapeOf(writer: Writer, value: object): Shape | string {
@@ -321,6 +323,7 @@ function wrapperShape(value: object, inner: unknown): Shape {
     open: '{',
     close: '}',
   };
+  if (type === 'string') shape.many = (inner as string).length > fewElements;
   if (type === 'string') shape.without = (key) => typeof key === 'string' && (key === 'length' || isIndex(key));
   return shape;
 }
@@ -335,6 +338,7 @@ function listShape(writer: Writer, value: unknown[]): Shape {
     open: `${before}[`,
     close: ']',
     list: true,
+    many: value.length > fewElements,
     members(entries) {
       let holes = 0;
       const closeHoles = () => {
@@ -363,17 +367,13 @@ function listShape(writer: Writer, value: unknown[]): Shape {
   };
 }
 
-/** The first index at or after one that the list has, or its length. */
+/** Elements of which all properties are still looked at. */
+const fewElements = 1_000;
+
+/** The first index at or after one that the list has. A long stretch of nothing is taken to go on to its end. */
 function nextIndex(value: unknown[], from: number): number {
-  for (let i = from; i < value.length && i < from + 10_000; i++) {
-    if (getOwnPropertyDescriptor(value, i) !== undefined) return i;
-  }
-  if (value.length - from < 10_000) return value.length;
-  const keys = ownKeys(value) as string[];
-  for (let i = 0; i < keys.length; i++) {
-    const key = keys[i] as string;
-    if (typeof key === 'string' && isIndex(key) && +key >= from) return +key;
-  }
+  const last = min(value.length, from + 10 * fewElements);
+  for (let i = from; i < last; i++) if (getOwnPropertyDescriptor(value, i) !== undefined) return i;
   return value.length;
 }
 
@@ -388,6 +388,7 @@ function typedShape(writer: Writer, value: object): Shape {
     open: `${prefixTyped(value, length)}[`,
     close: ']',
     list: true,
+    many: length > fewElements,
     members(entries) {
       const count = min(length, maxEntries);
       for (let i = 0; i < count; i++) append(entries, write(writer, list[i]));
@@ -510,7 +511,8 @@ function descriptorText(writer: Writer, { get, set, value }: PropertyDescriptor)
 
 const identifier = /^[a-zA-Z_][a-zA-Z_0-9]*$/;
 
-function addProperties(writer: Writer, value: object, { without }: Shape, entries: string[]): void {
+function addProperties(writer: Writer, value: object, { without, many }: Shape, entries: string[]): void {
+  if (many) return;
   const keys = ownKeys(value);
   let shown = 0;
   for (let i = 0; i < keys.length; i++) {

@@ -1,6 +1,7 @@
 import { domException } from '../errors.ts';
 import { tooFew } from '../interface.ts';
 import { charCodeAt, fromBase64, IntrinsicUint8Array, toBase64, toDomText } from '../intrinsics.ts';
+import { asNative } from '../native.ts';
 import { latin1 } from '../utf8.ts';
 
 const functions = {
@@ -37,3 +38,5 @@ const functions = {
 };
 
 export const { atob, btoa } = functions;
+asNative('atob', atob);
+asNative('btoa', btoa);

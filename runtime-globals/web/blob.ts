@@ -101,6 +101,10 @@ export class Blob {
     });
   }
 
+  textStream(): object {
+    return bundle('streams').decodedText(this.stream() as never);
+  }
+
   async text(): Promise<string> {
     return decodeUtf8(bytesIn(this));
   }

@@ -221,6 +221,11 @@ export function mixBodyIn(prototype: object, holderOf: (instance: object) => Hol
     async json(): Promise<unknown> {
       return parseJson(decodeUtf8(await bytesFrom(holderOf(this), 'json'))) as unknown;
     },
+    textStream(): Stream {
+      const { body } = holderOf(this);
+      const stream = body === null ? streams().byteStream({ pull: () => null }) : streamOf(body);
+      return streams().decodedText(stream);
+    },
     async text(): Promise<string> {
       return decodeUtf8(await bytesFrom(holderOf(this), 'text'));
     },

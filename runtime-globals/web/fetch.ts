@@ -4,6 +4,7 @@ import { bundle } from '../bundles.ts';
 import { typeError } from '../errors.ts';
 import { callAsync } from '../host.ts';
 import { IntrinsicPromise, promiseThen, stringifyJson, toBase64 } from '../intrinsics.ts';
+import { asNative } from '../native.ts';
 import { joined } from '../utf8.ts';
 import { type Body, bodyOfRemote, takeReader } from './body.ts';
 import { fetchError } from './fetch-error.ts';
@@ -27,6 +28,7 @@ const functions = {
 };
 
 export const { fetch } = functions;
+asNative('fetch', fetch);
 
 /** How an exchange's head came, or did not. */
 type Outcome = { answer: FetchAnswer<FetchedResponse> } | { thrown: unknown };

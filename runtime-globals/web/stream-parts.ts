@@ -10,7 +10,7 @@ import {
   type WritableStream,
 } from 'web-streams-polyfill';
 import { bundle } from '../bundles.ts';
-import { apply, getOwnPropertyDescriptor, promiseThen, weakGet, weakSet } from '../intrinsics.ts';
+import { apply, getOwnPropertyDescriptor, IntrinsicUint8Array, promiseThen, weakGet, weakSet } from '../intrinsics.ts';
 
 export interface Ends {
   readable: ReadableStream;
@@ -141,7 +141,21 @@ export function exhaust(stream: ReadableStream): void {
 export const movedTo = (stream: ReadableStream) =>
   pipeThrough(stream, endsOf({ transform: (chunk, enqueue) => enqueue(chunk), flush: nothing }));
 
-/** Likewise, with clones of the chunks, so that who reads the branches of a stream shares no buffers. */
+/** Bytes as text in UTF-8. */
+export function decodedText(stream: ReadableStream): ReadableStream {
+  const decoder = bundle('encoding').decoderFor('utf-8', undefined);
+  const decode = (bytes: Uint8Array, more: boolean, enqueue: (chunk: unknown) => void) => {
+    const text = decoder.decode(bytes, more);
+    if (text !== '') enqueue(text);
+  };
+  const ends = endsOf({
+    transform: (chunk, enqueue) => decode(chunk as Uint8Array, true, enqueue),
+    flush: (enqueue) => decode(new IntrinsicUint8Array(0), false, enqueue),
+  });
+  return pipeThrough(stream, ends);
+}
+
+/** A stream with clones of the chunks of another one, so that who reads the branches of a stream shares no buffers. */
 export const withClonedChunks = (stream: ReadableStream) =>
   pipeThrough(
     stream,

@@ -30,6 +30,7 @@ import {
   viewBuffer,
   viewOffset,
 } from '../intrinsics.ts';
+import { asNative } from '../native.ts';
 import {
   kindOf,
   primitiveIn,
@@ -85,6 +86,8 @@ export function structuredClone(value: unknown, options: unknown = undefined): u
   for (let i = 0; i < transferred.length; i++) (transferred[i] as () => void)();
   return revive(kept);
 }
+
+asNative('structuredClone', structuredClone);
 
 /** Records of the buffers that move, and what moves each, once everything else is kept. */
 function transferRecords(transfer: unknown, records: Map<unknown, unknown>): (() => void)[] {

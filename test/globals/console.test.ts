@@ -204,11 +204,12 @@ test('what a script logs is bounded, and its getters are not run', async () => {
     const wide = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => ['k' + i, 'v'.repeat(100)]));
     console.log(deep, wide, { get a() { runs++; return 1; } });
     console.log([[wide, wide], [wide]], new Map(Object.entries(wide)));
+    console.log(new Array(5_000_000).fill('x'), new Uint8Array(5_000_000), new Array(2 ** 31));
     console.log(new Proxy({}, { ownKeys() { throw new Error('no'); } }));
     console.log('%s', { toString() { throw new Error('no'); } });
     console.log(runs);`);
-  expect(logged).toHaveLength(5);
+  expect(logged).toHaveLength(6);
   for (const [, text] of logged) expect(text.length).toBeLessThanOrEqual(8 * 1024);
-  expect(logged[2]![1]).toBe('[value that cannot be read]');
+  expect(logged[3]![1]).toBe('[value that cannot be read]');
   expect(logged.at(-1)).toEqual(['info', '0']);
 });

@@ -1,10 +1,11 @@
-// Runs the script on stdin with Node's own globals, and writes the batches of outcomes as lines of JSON.
-import { readFileSync } from 'node:fs';
+// Runs the script on stdin with Node's own globals, and writes the batches of outcomes as lines of JSON to a pipe of its
+// own, since tests may log.
+import { createWriteStream, readFileSync } from 'node:fs';
 import { runInThisContext } from 'node:vm';
 
-const { stdout } = process;
-globalThis.jobcellReport = (outcomes) => stdout.write(`${outcomes}\n`);
-globalThis.jobcellDone = () => stdout.write('', () => process.exit(0));
+const outcomesPipe = createWriteStream('', { fd: 3 });
+globalThis.jobcellReport = (outcomes) => outcomesPipe.write(`${outcomes}\n`);
+globalThis.jobcellDone = () => outcomesPipe.end(() => process.exit(0));
 // A test says by itself what it makes of these.
 process.on('uncaughtException', () => {});
 process.on('unhandledRejection', () => {});
