@@ -91,7 +91,8 @@ const SharedArrayBuffer = class { get byteLength() { throw new TypeError(); } ge
 function adaptUrlPattern(text) {
   const flags = 'ignoreCase?"ui":"u"';
   if (!text.includes(flags)) throw new Error('urlpattern-polyfill makes its regular expressions otherwise now.');
-  const surroundings = "import { bundle } from '../../../runtime-globals/bundles.ts';\nconst { URL } = bundle('url');\n";
+  const surroundings =
+    "import { bundle } from '../../../runtime-globals/bundles.ts';\nconst { URL } = bundle('url');\n";
   return surroundings + text.replace(flags, 'ignoreCase?"vi":"v"');
 }
 
