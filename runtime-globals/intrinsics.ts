@@ -46,9 +46,8 @@ type Base64 = {
   prototype: { toBase64(this: Uint8Array): string; toHex(this: Uint8Array): string };
 };
 export const { fromBase64 } = Uint8Array as unknown as Base64;
-export const { from: arrayFrom } = Array;
 export const { fromCharCode } = String;
-export const { iterator, asyncIterator, toStringTag } = Symbol;
+export const { iterator, toStringTag } = Symbol;
 /** By name, so that an error from another isolate comes back as what it was. */
 export const errorConstructors = {
   __proto__: null,
@@ -72,8 +71,6 @@ export const isError = inherits(Error.prototype);
 export const isRangeError = inherits(RangeError.prototype);
 export const isMap = inherits(Map.prototype);
 export const isSet = inherits(Set.prototype);
-export const isDate = inherits(Date.prototype);
-export const isRegExp = inherits(RegExp.prototype);
 const isWeakMap = inherits(WeakMap.prototype);
 const isWeakSet = inherits(WeakSet.prototype);
 const isWeakRef = inherits(WeakRef.prototype);
@@ -92,7 +89,6 @@ export const replaceAll = uncurry<string, [string, string], string>(String.proto
 export const toLowerCase = uncurry<string, [], string>(String.prototype.toLowerCase);
 export const toUpperCase = uncurry<string, [], string>(String.prototype.toUpperCase);
 export const sort = uncurry<unknown[], [], unknown[]>(Array.prototype.sort);
-export const arrayIterator = uncurry<unknown[], [], Iterator<unknown>>(Array.prototype.values);
 export const setBytes = uncurry<Uint8Array, [Uint8Array, number?], void>(Uint8Array.prototype.set);
 export const subarray = uncurry<Uint8Array | Uint16Array, [number, number], unknown>(
   Uint8Array.prototype.subarray as never,
@@ -101,11 +97,9 @@ export const indexOfByte = uncurry<Uint8Array, [number, number], number>(Uint8Ar
 export const toBase64 = uncurry<Uint8Array, [], string>((Uint8Array as unknown as Base64).prototype.toBase64);
 export const toHex = uncurry<Uint8Array, [], string>((Uint8Array as unknown as Base64).prototype.toHex);
 export const toIsoString = uncurry<Date, [], string>(Date.prototype.toISOString);
-export const regExpSource = uncurry<unknown, [], string>(RegExp.prototype.toString);
 /** Unlike `test`, it does not ask the prototype for `exec`. */
 export const regExpExec = uncurry<RegExp, [string], unknown>(RegExp.prototype.exec);
 export const symbolText = uncurry<unknown, [], string>(Symbol.prototype.toString);
-export const isEnumerable = uncurry<unknown, [PropertyKey], boolean>(objectPrototype.propertyIsEnumerable as never);
 export const mapForEach = uncurry<unknown, [(value: unknown, key: unknown) => void], void>(
   Map.prototype.forEach as never,
 );
@@ -130,6 +124,7 @@ export const typedArrayName = uncurry<unknown, [], string | undefined>(typedArra
 export const viewBuffer = uncurry<unknown, [], ArrayBuffer>(typedArrayGetter('buffer'));
 export const viewOffset = uncurry<unknown, [], number>(typedArrayGetter('byteOffset'));
 export const typedArrayLength = uncurry<unknown, [], number>(typedArrayGetter('length'));
+export const typedArrayKeys = uncurry<unknown, [], unknown>((typedArrayPrototype as Uint8Array).keys as never);
 export const viewBytes = uncurry<unknown, [], number>(typedArrayGetter('byteLength'));
 export const { isView } = ArrayBuffer;
 export const IntrinsicUint8Array = Uint8Array;
@@ -204,6 +199,7 @@ export function once<T>(make: () => T): () => T {
 /**
  * What bundles see under these names (scripts/globals.mjs), so that nothing of ours or of a library depends on what a
  * script has put in the place of a global before a bundle is loaded.
+ * @public
  */
 export const captured = {
   __proto__: null,

@@ -82,9 +82,13 @@ const capturedNames = /export const captured = \{\s*__proto__: null,([^}]*)\}/.e
   readFileSync(join(root, intrinsics), 'utf8'),
 )[1];
 
-/** What a bundle finds in the place of globals. Libraries look at SharedArrayBuffer, which isolates do not have. */
+/**
+ * What a bundle finds in the place of globals. Libraries look at SharedArrayBuffer, which isolates do not have, and at
+ * `globalThis` for what they could use instead of their own: they would find ours.
+ */
 const surroundings = `
 const { ${capturedNames} } = jobcellShared[${JSON.stringify(intrinsics)}].captured;
+const globalThis = { __proto__: null };
 const SharedArrayBuffer = class { get byteLength() { throw new TypeError(); } get growable() { throw new TypeError(); } };`;
 
 /** The standard's patterns are regular expressions with the flag `v`; and the library's URL is ours, whatever a script does. */

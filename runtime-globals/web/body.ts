@@ -99,15 +99,14 @@ export function extractBody(value: unknown): Extracted {
   return { body: bodyOfChunks([encodeUtf8(toWellFormed(toDomText(value)))]), type: 'text/plain;charset=UTF-8' };
 }
 
-export const isUsed = (body: Body): boolean =>
-  body.stream === undefined ? body.used : streams().isDisturbed(body.stream);
+const isUsed = (body: Body): boolean => (body.stream === undefined ? body.used : streams().isDisturbed(body.stream));
 
 /** Nothing else may read it: it has been read, or somebody has a reader. */
 export const isUnusable = (body: Body): boolean =>
   isUsed(body) || (body.stream !== undefined && streams().isLocked(body.stream));
 
 /** The stream that a script sees as `body`. */
-export function streamOf(body: Body): Stream {
+function streamOf(body: Body): Stream {
   if (body.stream !== undefined) return body.stream;
   const read = body.used ? () => null : readerOf(body);
   const stream = streams().byteStream({ pull: read, cancel: () => body.remote?.cancel() });

@@ -55,7 +55,7 @@ interface State {
 }
 
 export let stateOf: (request: Request) => State;
-export let isRequest: (value: unknown) => value is Request;
+let isRequest: (value: unknown) => value is Request;
 
 /** From `Request.clone`. */
 class Cloned {
@@ -168,7 +168,7 @@ mixBodyIn(Request.prototype, (instance) => {
 asInterface('Request', Request, { promises: bodyPromises });
 
 /** The request's own signal, which follows the one it was given. */
-export function signalOf(state: State): AbortSignal {
+function signalOf(state: State): AbortSignal {
   state.signal ??= events().anySignal(state.given === null ? [] : [state.given]);
   return state.signal;
 }

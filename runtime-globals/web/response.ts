@@ -25,7 +25,7 @@ interface State {
   body: Body | null;
 }
 
-export let stateOf: (response: Response) => State;
+let stateOf: (response: Response) => State;
 
 /** A response of our own making, in place of a body and its options. */
 class Made {

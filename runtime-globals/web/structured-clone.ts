@@ -24,6 +24,7 @@ import {
   setAdd,
   setForEach,
   toText,
+  typedArrayKeys,
   typedArrayLength,
   typedArrayName,
   typedArrays,
@@ -76,17 +77,20 @@ const errorNames = {
   URIError: 1,
 } as unknown as { [name: string]: 1 | undefined };
 
-/** @throws DOMException DataCloneError, naming what has no clone. */
-export function structuredClone(value: unknown, options: unknown = undefined): unknown {
-  if (arguments.length === 0) throw tooFew('structuredClone', 1, 0);
-  const { transfer } = dictionary(options, 'The options of structuredClone');
-  const records = new IntrinsicMap<unknown, unknown>();
-  const transferred = transferRecords(transfer, records);
-  const kept = keep(value, records);
-  for (let i = 0; i < transferred.length; i++) (transferred[i] as () => void)();
-  return revive(kept);
-}
+const functions = {
+  /** @throws DOMException DataCloneError, naming what has no clone. */
+  structuredClone(value: unknown, options: unknown = undefined): unknown {
+    if (arguments.length === 0) throw tooFew('structuredClone', 1, 0);
+    const { transfer } = dictionary(options, 'The options of structuredClone');
+    const records = new IntrinsicMap<unknown, unknown>();
+    const transferred = transferRecords(transfer, records);
+    const kept = keep(value, records);
+    for (let i = 0; i < transferred.length; i++) (transferred[i] as () => void)();
+    return revive(kept);
+  },
+};
 
+export const { structuredClone } = functions;
 asNative('structuredClone', structuredClone);
 
 /** Records of the buffers that move, and what moves each, once everything else is kept. */
@@ -220,8 +224,20 @@ function keepBuffer(buffer: ArrayBuffer): Record {
   });
 }
 
+/** A buffer that was made smaller: then the built-in members refuse to answer. */
+function isOutOfBounds(view: object, name: string | undefined): boolean {
+  try {
+    if (name === undefined) readDataViewSize(view);
+    else typedArrayKeys(view);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
 function keepView(value: object, remember: (record: Record) => Record, inner: (each: unknown) => Kept): Record {
   const name = typedArrayName(value);
+  if (isOutOfBounds(value, name)) throw refused(value, 'lies beyond the end of its buffer, so it could not be cloned');
   if (name === undefined) {
     const buffer = inner(readDataViewBuffer(value));
     const offset = readDataViewOffset(value);

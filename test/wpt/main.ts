@@ -5,7 +5,7 @@
  *
  * The suite is not part of this repository; DIR is a checkout of web-platform-tests, or a part of one.
  */
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { pino } from 'pino';
@@ -25,11 +25,16 @@ const atOnce = 2;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { suite: { type: 'string' }, file: { type: 'string' }, quiet: { type: 'boolean' } },
+  options: {
+    suite: { type: 'string' },
+    file: { type: 'string' },
+    failures: { type: 'string' },
+    quiet: { type: 'boolean' },
+  },
 });
-const { suite = '', file: chosenFile, quiet } = values;
+const { suite = '', file: chosenFile, failures: failuresFile, quiet } = values;
 if (!existsSync(join(suite, 'resources', 'testharness.js'))) {
-  console.error('usage: npm run wpt -- --suite DIR [--file PART-OF-A-PATH] [AREA ...]');
+  console.error('usage: npm run wpt -- --suite DIR [--file PART-OF-A-PATH] [--failures FILE] [--quiet] [AREA ...]');
   console.error('DIR is a checkout of web-platform-tests: it has resources/testharness.js.');
   console.error(`Areas: ${areas.map(({ name }) => name).join(', ')}`);
   process.exit(1);
@@ -46,6 +51,8 @@ const host = createHostOperations({
   logger: pino({ level: 'warn' }, pino.destination(2)),
 });
 let unexpected = 0;
+/** Every subtest that failed, for who writes expectations. */
+const failures: { path: string; name: string; message: string | null; inNode: boolean }[] = [];
 const scores: AreaScore[] = [];
 try {
   for (const area of chosen) {
@@ -59,6 +66,7 @@ try {
 }
 const below = scores.filter((score) => !meetsBar(score));
 if (positionals.length === 0 && chosenFile === undefined) writeScores(scores);
+if (failuresFile !== undefined) writeFileSync(failuresFile, JSON.stringify(failures, null, 1));
 console.log(`${unexpected} subtests are not as expected; ${below.length} areas are below their bars.`);
 process.exitCode = unexpected === 0 && below.length === 0 ? 0 : 1;
 
@@ -86,9 +94,15 @@ async function runFile(test: TestFile, score: AreaScore): Promise<void> {
   const [ours, node] = await Promise.all([runInCell(sandbox, host, script), runInNode(script)]);
   addFile(score, ours, node);
   for (const { name, passed, message } of ours) {
-    if (passed || knownFailure(path, name) !== undefined) continue;
-    unexpected++;
+    if (passed) continue;
     const inNode = node.find((each) => each.name === name)?.passed ?? false;
+    failures.push({ path, name, message, inNode });
+    const known = knownFailure(path, name);
+    if (known !== undefined) {
+      score.known.set(known, (score.known.get(known) ?? 0) + 1);
+      continue;
+    }
+    unexpected++;
     if (!quiet)
       console.log(
         `FAIL ${path}${variant} | ${name}${inNode ? '' : ' (in Node too)'}\n     ${message?.replaceAll('\n', '\n     ')}`,

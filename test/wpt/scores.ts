@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/paths.ts';
 import type { Area } from './areas.ts';
+import { reasons } from './expectations.ts';
 import type { Outcome } from './suite.ts';
 
 export interface AreaScore {
@@ -13,10 +14,12 @@ export interface AreaScore {
   nodePassed: number;
   bothPassed: number;
   skipped: { path: string; why: string }[];
+  /** Known failures by their reasons. */
+  known: Map<string, number>;
 }
 
 export function emptyScore(area: Area): AreaScore {
-  return { area, files: 0, all: 0, passed: 0, nodePassed: 0, bothPassed: 0, skipped: [] };
+  return { area, files: 0, all: 0, passed: 0, nodePassed: 0, bothPassed: 0, skipped: [], known: new Map() };
 }
 
 /** Adds one run of a file. A subtest that one side never came to has failed there. */
@@ -61,8 +64,12 @@ export function writeScores(scores: AreaScore[]): void {
   });
   const head = ['area', 'files', 'subtests', 'pass here', 'pass in Node 26', 'pass in both', 'score', 'bar'];
   const table = [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+  const counts = new Map<string, number>();
+  for (const { known } of scores) for (const [key, count] of known) counts.set(key, (counts.get(key) ?? 0) + count);
+  const why = [...counts].sort(([, a], [, b]) => b - a).map(([key, count]) => `| ${count} | ${reasons[key]} |`);
   const at = text.indexOf(begin);
   const to = text.indexOf(end);
   if (at === -1 || to === -1) throw new Error('docs/globals.md has no place for the scores.');
-  writeFileSync(page, `${text.slice(0, at + begin.length)}\n\n${table}\n\n${text.slice(to)}`);
+  const explained = ['| subtests that fail | why |', '| --- | --- |', ...why].join('\n');
+  writeFileSync(page, `${text.slice(0, at + begin.length)}\n\n${table}\n\n${explained}\n\n${text.slice(to)}`);
 }
