@@ -59,8 +59,6 @@ export function encodeUtf8Into(text: string, bytes: Uint8Array): { read: number;
 const bufferUnits = 4_096;
 
 /** The decoder of the Encoding Standard for UTF-8, which replaces each maximal wrong part by one U+FFFD. */
-type Utf8Decoder = InstanceType<ReturnType<typeof utf8DecoderClass>>;
-
 export const utf8DecoderClass = once(() => {
   return class Utf8Decoder {
     readonly #fatal: boolean;

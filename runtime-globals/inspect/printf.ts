@@ -9,7 +9,8 @@ import {
   toNumber,
   toText,
 } from '../intrinsics.ts';
-import { inspect, primitive } from './inspect.ts';
+import { inspect } from './inspect.ts';
+import { primitive } from './names.ts';
 
 /** Formatting stops here: a line is cut at 8 KB anyway. */
 const maxChars = 16_384;

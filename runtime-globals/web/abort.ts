@@ -116,7 +116,7 @@ function follow(follower: AbortSignal, source: AbortSignal): void {
   append(stateOf(source).followers, follower);
 }
 
-export function abort(signal: AbortSignal, reason: unknown): void {
+function abort(signal: AbortSignal, reason: unknown): void {
   const state = stateOf(signal);
   if (state.aborted) return;
   const given = reason === undefined ? abortError() : reason;

@@ -126,7 +126,7 @@ asInterface('Blob', Blob, {
 });
 
 /** A copy of all bytes of a blob. */
-export const bytesIn = (blob: Blob): Uint8Array<ArrayBuffer> => joined(chunksOf(blob));
+const bytesIn = (blob: Blob): Uint8Array<ArrayBuffer> => joined(chunksOf(blob));
 
 export function ownBlob(chunks: readonly Chunk[], type: string): Blob {
   return new Blob(new Chunks(chunks as Chunk[], type));

@@ -1,4 +1,3 @@
-import { domainToASCII } from 'node:url';
 import type ivm from 'isolated-vm';
 import { limits as sizes } from '../../limits.ts';
 import {
@@ -21,7 +20,7 @@ import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
 
 import { openLocalCalls } from './local-calls.ts';
-import { chanceBlock, clockText } from './replay.ts';
+import { answerAtOnce } from './questions.ts';
 import type { CachedScript, Scripts } from './scripts.ts';
 import { cleanStack, describeIsolateError, inlineSourceMap, mapStack, parseSourceMap, storable } from './stack.ts';
 import { type Meter, startMeter } from './usage.ts';
@@ -213,14 +212,6 @@ export class Body {
       case 'local':
         this.#callLocal(message[1], message[2], message[3]);
         return true;
-      case 'clock':
-        return clockText(this.start.replay, message[1]);
-      case 'chance':
-        return chanceBlock(this.start.replay, message[1], message[2]);
-      case 'domain':
-        return domainToASCII(message[1]);
-      case 'url':
-        return urlText(message[1]);
       case 'globals':
         return this.#host.isolates.bundle(this.#booted as BootedIsolate, message[1]);
       case 'wake':
@@ -236,6 +227,8 @@ export class Body {
       case 'failed':
         this.#scriptFailed(JSON.parse(message[1]) as Failure);
         return this.#standStill();
+      default:
+        return answerAtOnce(message, this.start.replay);
     }
   }
 
@@ -469,12 +462,6 @@ export class Body {
     this.#logs = [];
     return lines;
   }
-}
-
-function urlText(text: string): string {
-  const url = URL.parse(text);
-  if (url === null) return '';
-  return `${url.username === '' && url.password === '' ? 'v' : 'c'}${url.href}`;
 }
 
 function encodeAnswer(answer: HostAnswer): string {
