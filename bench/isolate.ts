@@ -1,6 +1,5 @@
 /**
- * What one cell costs, without a database: `npm run build`, then
- * `node_modules/.bin/node --no-node-snapshot bench/isolate.ts`.
+ * What one cell costs, without a database: `npm run bench -- isolate`.
  * Prints the start of an isolate with its globals, the round trip of a nested call, and steps a second in one cell.
  */
 import { readFileSync } from 'node:fs';
@@ -66,8 +65,8 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - start;
 }
 
-function isolateStart(): { boot: number; bare: number } {
-  const isolates = openIsolates(`${packageRoot}/dist/runtime-globals.js`);
+function isolateStart(): { boot: number; bare: number; heap: number } {
+  const isolates = openIsolates(`${packageRoot}/dist/globals`);
   const rounds = 200;
   const mean = (work: () => ivm.Isolate) => {
     let total = 0;
@@ -87,7 +86,12 @@ function isolateStart(): { boot: number; bare: number } {
   const booted = () => isolates.take(256).isolate;
   booted().dispose();
   mean(bare);
-  return { bare: mean(bare), boot: mean(booted) };
+  const heapOf = (isolate: ivm.Isolate) => {
+    const { used_heap_size, externally_allocated_size } = isolate.getHeapStatisticsSync();
+    isolate.dispose();
+    return used_heap_size + externally_allocated_size;
+  };
+  return { bare: mean(bare), boot: mean(booted), heap: heapOf(booted()) - heapOf(bare()) };
 }
 
 /** CPU time of a process so far, ms. */
@@ -96,7 +100,7 @@ function cpuOf(pid: number): number {
   return (Number(utime) + Number(stime)) * 10;
 }
 
-const { bare, boot } = isolateStart();
+const { bare, boot, heap } = isolateStart();
 const sandbox = createSandbox({
   cells: 1,
   prewarmed: 1,
@@ -125,6 +129,7 @@ await sandbox.stop();
 
 console.log(`bare isolate with a context          ${bare.toFixed(2)} ms`);
 console.log(`isolate with context and globals     ${boot.toFixed(2)} ms`);
+console.log(`memory of the globals                ${(heap / 1024 / 1024).toFixed(2)} MB`);
 console.log(`one body in a warm cell, p50         ${(single[50] as number).toFixed(2)} ms`);
 console.log(`host call, there and back            ${((calls / steps) * 1_000).toFixed(0)} us`);
 console.log(

@@ -1,7 +1,9 @@
 import type { Inward } from '../src/sandbox/boundary.ts';
+import { type BundleName, bundle } from './bundles.ts';
 import { findMain, start } from './entry.ts';
 import { answer, connect, type HostReference, open } from './host.ts';
 import { defineProperty, hidden, lazy } from './intrinsics.ts';
+import { asNative } from './native.ts';
 import { installReplay } from './replay/install.ts';
 import { makeContext } from './tailor/context.ts';
 import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
@@ -11,14 +13,39 @@ import { makeSecretManager } from './tailor/secretmanager.ts';
 import { makeTailordb } from './tailor/tailordb.ts';
 import { makeWorkflow } from './tailor/workflow.ts';
 import { makeConsole } from './web/console.ts';
-import { makeCrypto } from './web/crypto.ts';
-import { textDecoderClass, textEncoderClass } from './web/encoding.ts';
-import { fetch } from './web/fetch.ts';
-import { headersClass } from './web/headers.ts';
-import { makePerformance } from './web/performance.ts';
-import { requestClass } from './web/request.ts';
-import { responseClass } from './web/response.ts';
+import { cryptoClass } from './web/crypto.ts';
+import { performanceClass } from './web/performance.ts';
 import { tick, timerGlobals } from './web/timers.ts';
+
+/** Globals by the bundle that has them. */
+const inBundles: Partial<Record<BundleName, string[]>> = {
+  events: ['AbortController', 'AbortSignal', 'CustomEvent', 'DOMException', 'Event', 'EventTarget'],
+  clone: ['structuredClone'],
+  compression: ['CompressionStream', 'DecompressionStream'],
+  encoding: ['atob', 'btoa', 'TextDecoder', 'TextEncoder'],
+  fetch: ['fetch', 'Headers', 'Request', 'Response'],
+  files: ['Blob', 'File', 'FormData'],
+  streams: [
+    'ByteLengthQueuingStrategy',
+    'CountQueuingStrategy',
+    'ReadableByteStreamController',
+    'ReadableStream',
+    'ReadableStreamBYOBReader',
+    'ReadableStreamBYOBRequest',
+    'ReadableStreamDefaultController',
+    'ReadableStreamDefaultReader',
+    'TextDecoderStream',
+    'TextEncoderStream',
+    'TransformStream',
+    'TransformStreamDefaultController',
+    'WritableStream',
+    'WritableStreamDefaultController',
+    'WritableStreamDefaultWriter',
+  ],
+  subtle: ['CryptoKey', 'SubtleCrypto'],
+  url: ['URL', 'URLSearchParams'],
+  'url-pattern': ['URLPattern'],
+};
 
 /** Hardens a fresh context and installs the globals. */
 function install(): void {
@@ -28,19 +55,18 @@ function install(): void {
   delete target.SharedArrayBuffer;
   delete target.Atomics;
   lazy(target, 'console', makeConsole);
-  lazy(target, 'performance', makePerformance);
-  lazy(target, 'crypto', makeCrypto);
+  lazy(target, 'Performance', () => performanceClass().Performance);
+  lazy(target, 'performance', () => performanceClass().performance);
+  lazy(target, 'Crypto', () => cryptoClass().Crypto);
+  lazy(target, 'crypto', () => cryptoClass().crypto);
   lazy(target, 'tailor', makeTailor);
   lazy(target, 'tailordb', makeTailordb);
   lazy(target, 'TailorErrors', () => TailorErrors);
   lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
-  lazy(target, 'fetch', () => fetch);
-  lazy(target, 'Headers', () => headersClass().Headers);
-  lazy(target, 'Request', requestClass);
-  lazy(target, 'Response', () => responseClass().Response);
-  lazy(target, 'TextEncoder', textEncoderClass);
-  lazy(target, 'TextDecoder', textDecoderClass);
-  for (const [name, value] of Object.entries(timerGlobals)) defineProperty(target, name, hidden(value));
+  for (const [from, names] of Object.entries(inBundles)) {
+    for (const name of names) lazy(target, name, () => (bundle(from as BundleName) as Record<string, unknown>)[name]);
+  }
+  for (const [name, value] of Object.entries(timerGlobals)) defineProperty(target, name, hidden(asNative(name, value)));
 }
 
 function makeTailor(): object {

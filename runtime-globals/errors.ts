@@ -1,5 +1,6 @@
 import type { IsolateCode } from '../src/sandbox/boundary.ts';
 import type { ScriptError } from '../src/sandbox/protocol.ts';
+import { bundle } from './bundles.ts';
 import {
   append,
   defineProperty,
@@ -44,11 +45,8 @@ export function codedError(code: IsolateCode, message: string): Error {
   return made;
 }
 
-/** An error in the place of a DOMException. */
 export function domException(name: string, message: string): Error {
-  const made = new IntrinsicError(message);
-  defineProperty(made, 'name', hidden(name));
-  return made;
+  return new (bundle('events').DOMException)(message, name) as Error;
 }
 
 /** Remembers that an error of the script's own failed a recorded call, unless it came from another one (D9). */

@@ -12,6 +12,7 @@ import {
   mapGet,
   mapSet,
   parseJson,
+  promiseThen,
   sleep,
   slice,
   stringifyJson,
@@ -25,6 +26,20 @@ export interface HostReference {
   applySync(receiver: undefined, message: Outward): unknown;
   applySyncPromise(receiver: undefined, message: Outward): unknown;
   applyIgnored(receiver: undefined, message: Outward): void;
+}
+
+/** isolated-vm's handles of this very isolate, for as long as a script of ours is compiled. Likewise. */
+interface BundleParts {
+  isolate: {
+    compileScriptSync(
+      text: string,
+      options: object,
+    ): { runSync(context: unknown, options: object): { deref(): unknown } };
+  };
+  context: unknown;
+  text: string;
+  filename: string;
+  cachedData: unknown;
 }
 
 interface Pending {
@@ -125,6 +140,47 @@ export function callAsync(call: Call): Promise<unknown> {
   return sendCall(call, admitAsync(call));
 }
 
+/** The cell does one after the other anyway. */
+const localCallsAtOnce = 8;
+let localCalls = 0;
+/** Calls that wait for their turn in here, where they are the memory of the script that makes them. */
+interface Waiting {
+  start: () => void;
+  next: Waiting | undefined;
+}
+let firstWaiting: Waiting | undefined;
+let lastWaiting: Waiting | undefined;
+
+/** A call that the cell answers itself. However many a script makes, it is never refused for that. @param args JSON text of a list */
+export function callLocal(op: string, args: string): Promise<unknown> {
+  admit({ op, args, payload: null, recorded: false });
+  return new IntrinsicPromise((resolve, reject) => {
+    const start = () => {
+      localCalls++;
+      const answered = awaitAnswer(null, undefined, (id) => send(['local', id, op, args]));
+      promiseThen(answered, resolve, reject);
+      promiseThen(answered, startNext, startNext);
+    };
+    if (localCalls < localCallsAtOnce) {
+      start();
+      return;
+    }
+    const waiting: Waiting = { start, next: undefined };
+    if (lastWaiting === undefined) firstWaiting = waiting;
+    else lastWaiting.next = waiting;
+    lastWaiting = waiting;
+  });
+}
+
+function startNext(): void {
+  localCalls--;
+  const next = firstWaiting;
+  if (next === undefined) return;
+  firstWaiting = next.next;
+  if (firstWaiting === undefined) lastWaiting = undefined;
+  next.start();
+}
+
 /** Gives an asynchronous call its place; `sendCall` has to follow at once. */
 export function admitAsync(call: Call): Place {
   if (outstanding + callbacksUnderWay() >= limits.outstandingHostCalls) {
@@ -139,19 +195,26 @@ export function admitAsync(call: Call): Place {
 /** Sends a call at its place: also the one that goes on with an earlier, answered call of that place. */
 export function sendCall(call: Call, place: Place, failure?: string): Promise<unknown> {
   const { position, clock } = place;
-  const id = nextId++;
   try {
     const at = position === null ? undefined : new IntrinsicError();
-    const promise = new IntrinsicPromise((resolve, reject) => {
-      mapSet(pending, id, { resolve, reject, position, at } satisfies Pending);
+    return awaitAnswer(position, at, (id) => {
+      send(['call', id, call.op, call.args, call.payload, position, clock, failure]);
+      place.taken = true;
     });
-    send(['call', id, call.op, call.args, call.payload, position, clock, failure]);
-    place.taken = true;
-    outstanding++;
-    return promise;
   } finally {
     if (!place.taken && position !== null) nextPosition = position;
   }
+}
+
+/** The promise of an answer to what `sendIt` sends under the number that it gets. */
+function awaitAnswer(position: number | null, at: Error | undefined, sendIt: (id: number) => void): Promise<unknown> {
+  const id = nextId++;
+  const promise = new IntrinsicPromise((resolve, reject) => {
+    mapSet(pending, id, { resolve, reject, position, at } satisfies Pending);
+  });
+  sendIt(id);
+  outstanding++;
+  return promise;
 }
 
 /** A full stack is the script's own affair; anything else says that the isolate is being disposed. */
@@ -225,6 +288,20 @@ export function ask(message: Outward): string {
     throwOrHalt(error);
   }
   return typeof text === 'string' ? text : halt();
+}
+
+/** Compiles a further script of runtime globals right here: code of ours, of which no microtask of the script's sees anything. */
+export function loadBundle(name: string): (shared: object) => unknown {
+  let parts: unknown;
+  try {
+    parts = host.applySync(undefined, ['globals', name]);
+  } catch (error) {
+    throwOrHalt(error);
+  }
+  if (typeof parts !== 'object') return halt();
+  const { isolate, context, text, filename, cachedData } = parts as BundleParts;
+  const script = isolate.compileScriptSync(text, { __proto__: null, filename, cachedData });
+  return script.runSync(context, { __proto__: null, reference: true }).deref() as (shared: object) => unknown;
 }
 
 /** The last message of a body: no code of the script runs after it. */

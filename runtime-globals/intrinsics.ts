@@ -5,7 +5,7 @@
  */
 type Method<Self, Args extends unknown[], Result> = (this: Self, ...args: Args) => Result;
 
-export const { apply, construct, ownKeys, defineProperty: tryDefineProperty } = Reflect;
+export const { apply, construct, deleteProperty, ownKeys, defineProperty: tryDefineProperty } = Reflect;
 const { prototype: objectPrototype } = Object;
 
 function uncurry<Self, Args extends unknown[], Result>(
@@ -14,25 +14,32 @@ function uncurry<Self, Args extends unknown[], Result>(
   return (self, ...args) => apply(method, self, args) as Result;
 }
 
-export const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, create } = Object;
+export const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, setPrototypeOf, create } = Object;
 export const { isArray } = Array;
 export const isFiniteNumber = Number.isFinite;
 export const { isSafeInteger } = Number;
 export const { parse: parseJson, stringify: stringifyJson } = JSON;
-export const { max, floor, trunc } = Math;
+export const { max, min, floor, round, sqrt, trunc } = Math;
+export const { parseFloat: toFloat, parseInt: toInteger } = Number;
 export const { now } = Date;
 export const IntrinsicDate = Date;
 export const IntrinsicIntl = Intl;
 export const IntrinsicMath = Math;
 export const IntrinsicFunction = Function;
 export const toText = String;
+/** As Web IDL makes texts: unlike `String`, a symbol has none. @throws TypeError for a symbol. */
+export const toDomText = (value: unknown): string => `${value as string}`;
 export const toNumber = Number;
 
 export const IntrinsicPromise = Promise;
 export const IntrinsicError = Error;
+export const { captureStackTrace } = Error as unknown as { captureStackTrace(on: object, below: unknown): void };
 export const IntrinsicTypeError = TypeError;
 export const IntrinsicRangeError = RangeError;
 export const IntrinsicMap = Map;
+export const IntrinsicSet = Set;
+export const IntrinsicRegExp = RegExp;
+export const objectOf = Object;
 export const IntrinsicUint16Array = Uint16Array;
 /** Of V8, but not yet in TypeScript's library. */
 type Base64 = {
@@ -40,9 +47,8 @@ type Base64 = {
   prototype: { toBase64(this: Uint8Array): string; toHex(this: Uint8Array): string };
 };
 export const { fromBase64 } = Uint8Array as unknown as Base64;
-export const { from: arrayFrom } = Array;
 export const { fromCharCode } = String;
-export const { iterator } = Symbol;
+export const { iterator, toStringTag } = Symbol;
 /** By name, so that an error from another isolate comes back as what it was. */
 export const errorConstructors = {
   __proto__: null,
@@ -64,41 +70,52 @@ const inherits = (prototype: object) => (value: unknown) => hasInChain(prototype
 export const isPromise = inherits(Promise.prototype);
 export const isError = inherits(Error.prototype);
 export const isRangeError = inherits(RangeError.prototype);
+export const isDate = inherits(Date.prototype);
 export const isMap = inherits(Map.prototype);
 export const isSet = inherits(Set.prototype);
-export const isDate = inherits(Date.prototype);
-export const isRegExp = inherits(RegExp.prototype);
+const isWeakMap = inherits(WeakMap.prototype);
+const isWeakSet = inherits(WeakSet.prototype);
+const isWeakRef = inherits(WeakRef.prototype);
+export const isWeak = (value: unknown) => isWeakMap(value) || isWeakSet(value) || isWeakRef(value);
 export const isArrayBuffer = inherits(ArrayBuffer.prototype);
 
 export const slice = uncurry<string, [number, number?], string>(String.prototype.slice);
 export const indexOf = uncurry<string, [string, number?], number>(String.prototype.indexOf);
 export const charCodeAt = uncurry<string, [number], number>(String.prototype.charCodeAt);
 export const toWellFormed = uncurry<string, [], string>(String.prototype.toWellFormed);
+export const padStart = uncurry<string, [number, string?], string>(String.prototype.padStart);
+export const toRadix = uncurry<number, [number], string>(Number.prototype.toString);
+export const padEnd = uncurry<string, [number], string>(String.prototype.padEnd);
 export const repeat = uncurry<string, [number], string>(String.prototype.repeat);
+export const replaceAll = uncurry<string, [string, string], string>(String.prototype.replaceAll as never);
 export const toLowerCase = uncurry<string, [], string>(String.prototype.toLowerCase);
 export const toUpperCase = uncurry<string, [], string>(String.prototype.toUpperCase);
 export const sort = uncurry<unknown[], [], unknown[]>(Array.prototype.sort);
-export const arrayIterator = uncurry<unknown[], [], Iterator<unknown>>(Array.prototype.values);
 export const setBytes = uncurry<Uint8Array, [Uint8Array, number?], void>(Uint8Array.prototype.set);
 export const subarray = uncurry<Uint8Array | Uint16Array, [number, number], unknown>(
   Uint8Array.prototype.subarray as never,
 );
+export const indexOfByte = uncurry<Uint8Array, [number, number], number>(Uint8Array.prototype.indexOf);
 export const toBase64 = uncurry<Uint8Array, [], string>((Uint8Array as unknown as Base64).prototype.toBase64);
 export const toHex = uncurry<Uint8Array, [], string>((Uint8Array as unknown as Base64).prototype.toHex);
 export const toIsoString = uncurry<Date, [], string>(Date.prototype.toISOString);
-export const regExpSource = uncurry<unknown, [], string>(RegExp.prototype.toString);
 /** Unlike `test`, it does not ask the prototype for `exec`. */
 export const regExpExec = uncurry<RegExp, [string], unknown>(RegExp.prototype.exec);
 export const symbolText = uncurry<unknown, [], string>(Symbol.prototype.toString);
-export const isEnumerable = uncurry<unknown, [PropertyKey], boolean>(objectPrototype.propertyIsEnumerable as never);
 export const mapForEach = uncurry<unknown, [(value: unknown, key: unknown) => void], void>(
   Map.prototype.forEach as never,
 );
 export const setForEach = uncurry<unknown, [(value: unknown) => void], void>(Set.prototype.forEach as never);
 
+export const { isError: isErrorObject } = Error as unknown as { isError(value: unknown): value is Error };
+
 export const mapGet = uncurry<Map<unknown, unknown>, [unknown], unknown>(Map.prototype.get);
 export const mapSet = uncurry<Map<unknown, unknown>, [unknown, unknown], unknown>(Map.prototype.set);
+export const setAdd = uncurry<Set<unknown>, [unknown], unknown>(Set.prototype.add);
 export const mapDelete = uncurry<Map<unknown, unknown>, [unknown], boolean>(Map.prototype.delete);
+/** What all built-in iterators inherit from. */
+export const IteratorPrototype = getPrototypeOf(getPrototypeOf([].values())) as object;
+
 export const weakGet = uncurry<WeakMap<object, unknown>, [object], unknown>(WeakMap.prototype.get);
 export const weakSet = uncurry<WeakMap<object, unknown>, [object, unknown], unknown>(WeakMap.prototype.set);
 
@@ -108,9 +125,26 @@ const typedArrayGetter = (key: PropertyKey) => getOwnPropertyDescriptor(typedArr
 export const typedArrayName = uncurry<unknown, [], string | undefined>(typedArrayGetter(Symbol.toStringTag));
 export const viewBuffer = uncurry<unknown, [], ArrayBuffer>(typedArrayGetter('buffer'));
 export const viewOffset = uncurry<unknown, [], number>(typedArrayGetter('byteOffset'));
+export const typedArrayLength = uncurry<unknown, [], number>(typedArrayGetter('length'));
+export const typedArrayKeys = uncurry<unknown, [], unknown>((typedArrayPrototype as Uint8Array).keys as never);
 export const viewBytes = uncurry<unknown, [], number>(typedArrayGetter('byteLength'));
 export const { isView } = ArrayBuffer;
 export const IntrinsicUint8Array = Uint8Array;
+export const typedArrays = {
+  __proto__: null,
+  Int8Array,
+  Uint8Array,
+  Uint8ClampedArray,
+  Int16Array,
+  Uint16Array,
+  Int32Array,
+  Uint32Array,
+  Float16Array,
+  Float32Array,
+  Float64Array,
+  BigInt64Array,
+  BigUint64Array,
+} as unknown as Record<string, unknown>;
 
 const { wait } = Atomics;
 const SharedBuffer = SharedArrayBuffer;
@@ -163,3 +197,36 @@ export function once<T>(make: () => T): () => T {
     return made;
   };
 }
+
+/**
+ * What bundles see under these names (scripts/globals.mjs), so that nothing of ours or of a library depends on what a
+ * script has put in the place of a global before a bundle is loaded.
+ * @public
+ */
+export const captured = {
+  __proto__: null,
+  Array,
+  ArrayBuffer,
+  BigInt,
+  Boolean,
+  DataView,
+  Error,
+  JSON,
+  Map,
+  Math,
+  Number,
+  Object,
+  Promise,
+  RangeError,
+  Reflect,
+  RegExp,
+  Set,
+  String,
+  Symbol,
+  TypeError,
+  Uint8Array,
+  Uint16Array,
+  Uint32Array,
+  WeakMap,
+  WeakSet,
+};

@@ -7,7 +7,9 @@ import {
   IntrinsicUint16Array,
   isArrayBuffer,
   isView,
+  min,
   once,
+  setBytes,
   slice,
   subarray,
   toWellFormed,
@@ -57,8 +59,6 @@ export function encodeUtf8Into(text: string, bytes: Uint8Array): { read: number;
 const bufferUnits = 4_096;
 
 /** The decoder of the Encoding Standard for UTF-8, which replaces each maximal wrong part by one U+FFFD. */
-export type Utf8Decoder = InstanceType<ReturnType<typeof utf8DecoderClass>>;
-
 export const utf8DecoderClass = once(() => {
   return class Utf8Decoder {
     readonly #fatal: boolean;
@@ -154,6 +154,10 @@ function toText(units: Uint16Array, count: number): string {
 export const decodeUtf8 = (bytes: Uint8Array) =>
   new (utf8DecoderClass())({ fatal: false, keepBom: false }).decode(bytes);
 
+/** Likewise, with the byte order mark if there is one. */
+export const decodeUtf8Keeping = (bytes: Uint8Array) =>
+  new (utf8DecoderClass())({ fatal: false, keepBom: true }).decode(bytes);
+
 /** The bytes of an ArrayBuffer, a typed array or a DataView, not copied; undefined for anything else. */
 export function bytesOf(value: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (isView(value)) {
@@ -172,4 +176,28 @@ export function fromLatin1(text: string): Uint8Array<ArrayBuffer> {
 /** A copy of them in a buffer of its own. */
 export function copyBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return new IntrinsicUint8Array(bytes);
+}
+
+/** All of them one after the other, in a buffer of their own. */
+export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  let size = 0;
+  for (let i = 0; i < parts.length; i++) size += (parts[i] as Uint8Array).length;
+  const all = new IntrinsicUint8Array(size);
+  let at = 0;
+  for (let i = 0; i < parts.length; i++) {
+    const part = parts[i] as Uint8Array;
+    setBytes(all, part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+/** One character a byte. */
+export function latin1(bytes: Uint8Array): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at += bufferUnits) {
+    const part = subarray(bytes, at, min(bytes.length, at + bufferUnits));
+    text += apply(fromCharCode, undefined, part as ArrayLike<number> as number[]);
+  }
+  return text;
 }

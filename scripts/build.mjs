@@ -1,11 +1,13 @@
 // Builds dist/: the command line with the server in it, the cell's entry and the library it loads on demand, and the
-// script of runtime globals.
+// scripts of runtime globals.
 // The build is made beside its place and then swapped in, so that a running server, a failed build or a second build
 // at the same time never meets half of one.
+import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
+import { buildGlobals } from './globals.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const dist = join(root, 'dist');
@@ -39,15 +41,12 @@ try {
       platform: 'node',
       minify: true,
     }),
-    build({
-      ...common,
-      entryPoints: ['runtime-globals/boot.ts'],
-      outfile: join(draft, 'runtime-globals.js'),
-      format: 'iife',
-      platform: 'neutral',
-      target: 'es2024',
-    }),
+    buildGlobals(join(draft, 'globals')),
   ]);
+  execFileSync(process.execPath, ['--no-node-snapshot', 'scripts/code-caches.mjs', join(draft, 'globals')], {
+    cwd: root,
+    stdio: 'inherit',
+  });
   cpSync(join(root, 'src', 'store', 'migrations'), join(draft, 'migrations'), { recursive: true });
   swapIn();
 } catch (error) {

@@ -14,8 +14,9 @@ const commands = {
   demo: (args) => [build, () => jobcell('demo', args)],
   serve: (args) => [build, () => jobcell('serve', args)],
   test: (args) => [build, () => vitest(args)],
+  wpt: (args) => [build, () => become([join(root, 'test', 'wpt', 'main.ts'), ...args])],
   faults: (args) => [build, () => become([join(root, 'test', 'faults', 'main.ts'), ...args])],
-  bench: (args) => [build, () => become([join(root, 'bench', 'main.ts'), ...args])],
+  bench: (args) => [build, () => become(['--no-node-snapshot', join(root, 'bench', 'main.ts'), ...args])],
   conformance: (args) => [build, () => become([join(root, 'test', 'conformance', 'main.ts'), ...args])],
   build: () => [build],
   verify: (args) => [

@@ -98,8 +98,10 @@ export const limits = {
   fetchMs: 300_000,
   /** PL "Fetch Response Body Size Limit": bytes of a response's body that text(), json() and their kind read. */
   fetchBufferedBytes: 10 * MiB,
-  /** S4: bytes of a response's body that the server holds until the script wants more. */
+  /** S4: bytes of a response's body that the server holds until the script wants more, and of a request's that it is sent at once. */
   fetchChunkBytes: 64 * KiB,
+  /** S4: a request's body up to this many bytes goes along with the request; a larger one is streamed. */
+  fetchBodyBytes: 4 * MiB,
   /** S4: bytes of the URL and the headers of one request. */
   fetchHeadBytes: 64 * KiB,
   /** S4: bytes of the requests that one run has under way, their bodies included. */
@@ -123,6 +125,14 @@ export const limits = {
   tailordbWaitMs: 30_000,
   /** S4: connections of one run at once. */
   tailordbRunConnections: 10,
+  /** S4: bytes of the texts of one call of crypto.subtle. */
+  cryptoBytes: 32 * MiB,
+  /** Iterations of PBKDF2, and bits of an RSA key that is generated: a call cannot be interrupted. */
+  cryptoIterations: 10_000_000,
+  cryptoModulusBits: 4_096,
+  /** S4: compression streams of one isolate that are open at once, and bytes of input or output that cross at a time. */
+  compressionStreams: 64,
+  compressionChunkBytes: 64 * KiB,
   /** D12: readings of the clock that are kept between two recorded calls of a body. */
   clockReadings: 256,
   /** S4: timers of one isolate that are set at once. */

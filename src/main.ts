@@ -5,9 +5,12 @@ import { startEngine } from './engine/engine.ts';
 import { createFunctionService } from './functions/functions.ts';
 import { addressRules } from './globals/addresses.ts';
 import { createFetchBroker } from './globals/fetch-broker.ts';
+import { fetchOperations } from './globals/fetch-operations.ts';
 import { createHostOperations } from './globals/host-operations.ts';
+import { secretOperations } from './globals/secret-operations.ts';
 import { createSecrets } from './globals/secrets.ts';
 import { createTailordb } from './globals/tailordb.ts';
+import { tailordbOperations } from './globals/tailordb-operations.ts';
 import { createLogger } from './logging.ts';
 import { packageRoot } from './paths.ts';
 import { createSandbox } from './sandbox/create-sandbox.ts';
@@ -92,7 +95,14 @@ export async function startServer(config: Config): Promise<RunningServer> {
     void secrets.rotate();
     const tailordb = createTailordb({ pool, databaseUrl, keys, connections: config.tailordbConnections, logger });
     stops.push(() => tailordb.stop());
-    const hostOperations = createHostOperations({ fetch, secrets, tailordb, logger });
+    const hostOperations = createHostOperations(
+      [
+        () => fetchOperations(fetch),
+        (workspaceId) => secretOperations(secrets, workspaceId),
+        (workspaceId) => tailordbOperations(tailordb, workspaceId),
+      ],
+      logger,
+    );
     const engine = await startEngine({
       pool,
       databaseUrl,

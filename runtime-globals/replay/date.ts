@@ -1,6 +1,6 @@
 import { apply, construct, defineProperty, hidden, IntrinsicDate } from '../intrinsics.ts';
+import { asNative } from '../native.ts';
 import { reading } from './clock.ts';
-import { asNative } from './native.ts';
 
 /**
  * `Date` whose readings of the clock are kept. Made at the script's first use of `Date`: until then nothing of the

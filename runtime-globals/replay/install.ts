@@ -1,9 +1,9 @@
 import { randomNumber } from '../chance.ts';
 import { defineProperty, hidden, IntrinsicMath, lazy } from '../intrinsics.ts';
+import { asNative } from '../native.ts';
 import { startClock } from './clock.ts';
 import { makeDate } from './date.ts';
 import { makeIntl } from './intl.ts';
-import { asNative, hideSources } from './native.ts';
 import { makeTemporal } from './temporal.ts';
 
 /**
@@ -14,7 +14,6 @@ import { makeTemporal } from './temporal.ts';
 export function installReplay(segments: number): void {
   const target = globalThis as Record<string, unknown>;
   startClock(segments);
-  hideSources();
   const stand = {
     random(): number {
       return randomNumber();

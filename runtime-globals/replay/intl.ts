@@ -7,8 +7,8 @@ import {
   weakGet,
   weakSet,
 } from '../intrinsics.ts';
+import { asNative } from '../native.ts';
 import { reading } from './clock.ts';
-import { asNative } from './native.ts';
 
 type Format = (date?: unknown) => unknown;
 

@@ -1,6 +1,6 @@
 import { defineProperty, hidden, IntrinsicDate, IntrinsicIntl } from '../intrinsics.ts';
+import { asNative } from '../native.ts';
 import { reading } from './clock.ts';
-import { asNative } from './native.ts';
 
 /**
  * `Temporal` whose `Now` takes kept readings of the clock, in ms. V8 builds the namespace at the first look at the

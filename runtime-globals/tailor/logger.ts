@@ -1,7 +1,7 @@
 import { limits } from '../../src/limits.ts';
 import type { LogLevel } from '../../src/sandbox/protocol.ts';
+import { bundle } from '../bundles.ts';
 import { typeError } from '../errors.ts';
-import { inspect } from '../format.ts';
 import { create, defineProperty, own, ownKeys, stringifyJson } from '../intrinsics.ts';
 import { log } from '../log.ts';
 import { storable, utf8Bytes } from '../text.ts';
@@ -15,7 +15,11 @@ export function makeLogger() {
   const write = (level: LogLevel) => (message: unknown, attributes?: unknown) => {
     const all = merge(base, attributes);
     const text = stringifyJson(all);
-    log(level, typeof message === 'string' ? message : inspect(message), text === '{}' ? undefined : text);
+    log(
+      level,
+      typeof message === 'string' ? message : bundle('inspect').inspect(message),
+      text === '{}' ? undefined : text,
+    );
   };
 
   return {
@@ -56,7 +60,7 @@ function merge(base: Attributes, more: unknown): Attributes {
     const value: unknown = (more as Record<string, unknown>)[key];
     if (value === undefined) continue;
     const plain = typeof value === 'number' || typeof value === 'boolean' || value === null;
-    const text = typeof value === 'string' ? value : plain ? '' : inspect(value);
+    const text = typeof value === 'string' ? value : plain ? '' : bundle('inspect').inspect(value);
     keep(name, plain ? value : storable(text, limits.logAttributeValueBytes));
   }
   return all;

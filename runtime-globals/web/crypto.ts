@@ -1,8 +1,11 @@
+import { bundle } from '../bundles.ts';
 import { fillRandom } from '../chance.ts';
 import { domException, typeError } from '../errors.ts';
+import { asInterface } from '../interface.ts';
 import {
   IntrinsicUint8Array,
   isView,
+  once,
   slice,
   typedArrayName,
   viewBuffer,
@@ -15,11 +18,25 @@ const quota = 65_536;
 
 const hex = '0123456789abcdef';
 
-/** `crypto`, as far as it is random bytes. */
-export function makeCrypto() {
-  return {
+/** The class, and the one instance, which is `crypto`. */
+export const cryptoClass = once(() => {
+  const secret = {};
+
+  class Crypto {
+    readonly #brand = true;
+
+    constructor(given: unknown = undefined) {
+      if (given !== secret) throw typeError('Illegal constructor');
+    }
+
+    get subtle(): object {
+      void this.#brand;
+      return bundle('subtle').subtle;
+    }
+
     /** Fills the array and hands it back. @throws TypeMismatchError, QuotaExceededError past 65,536 bytes. */
     getRandomValues(array: unknown): unknown {
+      void this.#brand;
       const name = typedArrayName(array);
       if (name === undefined && !isView(array)) {
         throw typeError('crypto.getRandomValues: its argument must be a typed array of integers.');
@@ -39,10 +56,11 @@ export function makeCrypto() {
       }
       if (length > 0) fillRandom(new IntrinsicUint8Array(viewBuffer(array), viewOffset(array), length));
       return array;
-    },
+    }
 
     /** A random UUID of version 4. */
     randomUUID(): string {
+      void this.#brand;
       const bytes = new IntrinsicUint8Array(16);
       fillRandom(bytes);
       bytes[6] = ((bytes[6] as number) & 0x0f) | 0x40;
@@ -54,6 +72,8 @@ export function makeCrypto() {
         uuid += `${hex[byte >> 4]}${hex[byte & 15]}`;
       }
       return uuid;
-    },
-  };
-}
+    }
+  }
+
+  return { Crypto: asInterface('Crypto', Crypto), crypto: new Crypto(secret) };
+});

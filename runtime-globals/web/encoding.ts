@@ -1,27 +1,42 @@
+import { bundle } from '../bundles.ts';
 import { typeError } from '../errors.ts';
-import { IntrinsicRangeError, IntrinsicUint8Array, once, toLowerCase, toText, toWellFormed } from '../intrinsics.ts';
-import { bytesOf, encodeUtf8, encodeUtf8Into, type Utf8Decoder, utf8DecoderClass } from '../utf8.ts';
-import { trimmed } from './http-text.ts';
+import { asInterface, dictionary } from '../interface.ts';
+import {
+  IntrinsicUint8Array,
+  indexOf,
+  slice,
+  toDomText,
+  toLowerCase,
+  toWellFormed,
+  typedArrayName,
+} from '../intrinsics.ts';
+import { bytesOf, encodeUtf8, encodeUtf8Into, utf8DecoderClass } from '../utf8.ts';
 
-export const textEncoderClass = once(() => {
-  return class TextEncoder {
-    get encoding(): string {
-      return 'utf-8';
-    }
+export class TextEncoder {
+  /** Only what the class itself made has it. */
+  readonly #encoding = 'utf-8';
 
-    encode(text: unknown = ''): Uint8Array {
-      return encodeUtf8(toText(text));
-    }
+  get encoding(): string {
+    return this.#encoding;
+  }
 
-    encodeInto(source: unknown, destination: unknown): { read: number; written: number } {
-      const bytes = bytesOf(destination);
-      if (bytes === undefined) throw typeError('TextEncoder.encodeInto writes into a Uint8Array.');
-      return encodeUtf8Into(toWellFormed(toText(source)), bytes);
-    }
-  };
-});
+  encode(text: unknown = ''): Uint8Array {
+    void this.#encoding;
+    return encodeUtf8(toDomText(text));
+  }
 
-const labels = {
+  encodeInto(source: unknown, destination: unknown): { read: number; written: number } {
+    void this.#encoding;
+    const text = toDomText(source);
+    if (typedArrayName(destination) !== 'Uint8Array')
+      throw typeError('TextEncoder.encodeInto writes into a Uint8Array.');
+    return encodeUtf8Into(toWellFormed(text), destination as Uint8Array);
+  }
+}
+
+asInterface('TextEncoder', TextEncoder);
+
+const utf8Labels = {
   __proto__: null,
   'utf-8': true,
   utf8: true,
@@ -31,46 +46,65 @@ const labels = {
   'x-unicode20utf8': true,
 } as unknown as Record<string, true | undefined>;
 
-interface DecoderOptions {
-  fatal?: unknown;
-  ignoreBOM?: unknown;
+function trimAscii(text: string): string {
+  const space = (at: number) => indexOf(' \t\n\f\r', text[at] as string) !== -1;
+  let from = 0;
+  let to = text.length;
+  while (from < to && space(from)) from++;
+  while (to > from && space(to - 1)) to--;
+  return slice(text, from, to);
 }
 
-/** UTF-8 only. */
-export const textDecoderClass = once(() => {
-  const Utf8Decoder = utf8DecoderClass();
+/** What decodes for a TextDecoder: ours for UTF-8, and @exodus/bytes for every other encoding of the standard. */
+interface Decoder {
+  encoding: string;
+  fatal: boolean;
+  ignoreBOM: boolean;
+  decode: (bytes: Uint8Array, more: boolean) => string;
+}
 
-  return class TextDecoder {
-    readonly #options: { fatal: boolean; keepBom: boolean };
-    /** Between two calls with `stream: true`. */
-    #decoder: Utf8Decoder | undefined;
+/** @throws RangeError for a label that the standard does not know. */
+export function decoderFor(label: unknown, options: unknown): Decoder {
+  const text = toDomText(label);
+  const given = dictionary(options, 'The options of a decoder');
+  const fatal = Boolean(given.fatal);
+  const ignoreBOM = Boolean(given.ignoreBOM);
+  if (utf8Labels[toLowerCase(trimAscii(text))] !== undefined) {
+    const decoder = new (utf8DecoderClass())({ fatal, keepBom: ignoreBOM });
+    return { encoding: 'utf-8', fatal, ignoreBOM, decode: (bytes, more) => decoder.decode(bytes, more) };
+  }
+  const decoder = new (bundle('legacy-encodings').TextDecoder)(text, { fatal, ignoreBOM });
+  const { encoding } = decoder;
+  return { encoding, fatal, ignoreBOM, decode: (bytes, more) => decoder.decode(bytes, { stream: more }) };
+}
 
-    constructor(label: unknown = 'utf-8', options: DecoderOptions = {}) {
-      if (labels[toLowerCase(trimmed(toText(label)))] === undefined) {
-        throw new IntrinsicRangeError(`TextDecoder knows utf-8 only, not ${toText(label)}.`);
-      }
-      this.#options = { fatal: Boolean(options.fatal), keepBom: Boolean(options.ignoreBOM) };
-    }
+export class TextDecoder {
+  readonly #decoder: Decoder;
 
-    get encoding(): string {
-      return 'utf-8';
-    }
+  constructor(label: unknown = 'utf-8', options: unknown = undefined) {
+    this.#decoder = decoderFor(label, options);
+  }
 
-    get fatal(): boolean {
-      return this.#options.fatal;
-    }
+  get encoding(): string {
+    return this.#decoder.encoding;
+  }
 
-    get ignoreBOM(): boolean {
-      return this.#options.keepBom;
-    }
+  get fatal(): boolean {
+    return this.#decoder.fatal;
+  }
 
-    decode(input?: unknown, options: { stream?: unknown } = {}): string {
-      const bytes = input === undefined ? new IntrinsicUint8Array(0) : bytesOf(input);
-      if (bytes === undefined) throw typeError('TextDecoder.decode takes an ArrayBuffer or a view of one.');
-      const decoder = this.#decoder ?? new Utf8Decoder(this.#options);
-      const more = Boolean(options.stream);
-      this.#decoder = more ? decoder : undefined;
-      return decoder.decode(bytes, more);
-    }
-  };
-});
+  get ignoreBOM(): boolean {
+    return this.#decoder.ignoreBOM;
+  }
+
+  /** @throws TypeError for what is not valid, when it is fatal. */
+  decode(input: unknown = undefined, options: unknown = undefined): string {
+    const decoder = this.#decoder;
+    const bytes = input === undefined ? new IntrinsicUint8Array(0) : bytesOf(input);
+    if (bytes === undefined) throw typeError('TextDecoder.decode takes an ArrayBuffer or a view of one.');
+    const { stream } = dictionary(options, 'The options of TextDecoder.decode');
+    return decoder.decode(bytes, Boolean(stream));
+  }
+}
+
+asInterface('TextDecoder', TextDecoder);

@@ -22,7 +22,7 @@ export function isHeaderValue(text: string): boolean {
   return true;
 }
 
-/** Without the white space of HTTP and ASCII around it. */
+/** Without the white space of HTTP around it. */
 export function trimmed(text: string): string {
   let from = 0;
   let to = text.length;
@@ -31,4 +31,4 @@ export function trimmed(text: string): string {
   return slice(text, from, to);
 }
 
-const isSpace = (code: number) => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d || code === 0x0c;
+const isSpace = (code: number) => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;

@@ -131,11 +131,20 @@ function clear(id: unknown): void {
   if (timer !== undefined) remove(timer);
 }
 
+/** Methods, since none of them can be called with `new`. */
 export const timerGlobals = {
-  setTimeout: (callback: unknown, delay?: unknown, ...args: unknown[]) => set(callback, delay, false, args),
-  setInterval: (callback: unknown, delay?: unknown, ...args: unknown[]) => set(callback, delay, true, args),
-  clearTimeout: clear,
-  clearInterval: clear,
+  setTimeout(callback: unknown, delay: unknown = undefined, ...args: unknown[]): number {
+    return set(callback, delay, false, args);
+  },
+  setInterval(callback: unknown, delay: unknown = undefined, ...args: unknown[]): number {
+    return set(callback, delay, true, args);
+  },
+  clearTimeout(id: unknown = undefined): void {
+    clear(id);
+  },
+  clearInterval(id: unknown = undefined): void {
+    clear(id);
+  },
   queueMicrotask(callback: unknown): void {
     if (typeof callback !== 'function') throw typeError('queueMicrotask needs a function.');
     const done = new IntrinsicPromise((resolve) => {

@@ -1,4 +1,5 @@
-import type { ReadableStreamDefaultReader } from 'node:stream/web';
+import { ReadableStream, type ReadableStreamDefaultReader, type ReadableStreamReadResult } from 'node:stream/web';
+import { setImmediate } from 'node:timers/promises';
 import { type Dispatcher, fetch, type Response } from 'undici';
 import { limits } from '../limits.ts';
 import type { ConnectionSlots } from './connection-slots.ts';
@@ -9,7 +10,8 @@ export interface Outgoing {
   method: string;
   headers: [name: string, value: string][];
   redirect: 'follow' | 'error' | 'manual';
-  body: Uint8Array | string | null;
+  /** `stream`: its bytes come by `write`. */
+  body: Uint8Array | 'stream' | null;
 }
 
 export interface ExchangeOptions {
@@ -20,6 +22,8 @@ export interface ExchangeOptions {
   timeoutMs: number;
 }
 
+type Chunk = ReadableStreamReadResult<Uint8Array>;
+
 /** One request and its response. It holds a connection until its body is read to the end, or it is ended. */
 export class Exchange {
   readonly #options: ExchangeOptions;
@@ -28,6 +32,9 @@ export class Exchange {
   readonly #onSignal = () => this.end();
   #giveBack = () => {};
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  /** Asked for already, and not handed out. */
+  #next: Promise<Chunk> | undefined;
+  readonly #upload = new PieceByPiece();
 
   constructor(options: ExchangeOptions) {
     this.#options = options;
@@ -37,12 +44,15 @@ export class Exchange {
   }
 
   /** Sends the request, once a connection is free. Rejects with whatever went wrong; the exchange is ended then. */
-  async send({ url, ...request }: Outgoing): Promise<Response> {
+  async send({ url, body, ...request }: Outgoing): Promise<Response> {
     const { signal } = this.#abort;
     try {
       this.#giveBack = await this.#options.slots.take(signal);
       const dispatcher = this.#options.dispatcher(url.origin);
-      const response = await fetch(url, { ...request, signal, dispatcher });
+      const init = { ...request, signal, dispatcher };
+      const response = await (body === 'stream'
+        ? fetch(url, { ...init, body: this.#upload.stream, duplex: 'half' })
+        : fetch(url, { ...init, body }));
       this.#reader = response.body?.getReader() as ReadableStreamDefaultReader<Uint8Array> | undefined;
       return response;
     } catch (error) {
@@ -52,21 +62,40 @@ export class Exchange {
   }
 
   /**
-   * The next bytes of the body: `fetchChunkBytes` or a little more, fewer only at its end. Nothing is read ahead, so the
-   * sender waits until the script wants more. `done`: that was all; the exchange is ended then. Rejects as `send` does.
+   * Hands on the next piece of the request's body, null after the last. Resolves once the other side takes it, so that no
+   * more than one waits in here: false when nobody will.
+   */
+  write(piece: Uint8Array | null): Promise<boolean> {
+    return this.#upload.write(piece);
+  }
+
+  /** What is there of the body without waiting for it: what came along with the head. */
+  async readNow(): Promise<{ bytes: Buffer; done: boolean }> {
+    this.#next ??= this.#ask();
+    const first = await this.#soon(this.#next);
+    return first === undefined ? { bytes: Buffer.alloc(0), done: false } : this.read();
+  }
+
+  /**
+   * The next bytes of the body: what comes first and what is there by then, up to `fetchChunkBytes` or a little more. One
+   * chunk may be read ahead; beyond that the sender waits until the script wants more. `done`: that was all, and the
+   * exchange is ended. Rejects as `send` does.
    */
   async read(): Promise<{ bytes: Buffer; done: boolean }> {
     const chunks: Uint8Array[] = [];
     let size = 0;
     try {
-      while (size < limits.fetchChunkBytes) {
-        const next = await this.#reader?.read();
-        if (next === undefined || next.done) {
+      for (let chunk = await this.#take(); ; chunk = await this.#take()) {
+        if (chunk.done) {
           this.end();
           return { bytes: Buffer.concat(chunks), done: true };
         }
-        chunks.push(next.value);
-        size += next.value.byteLength;
+        chunks.push(chunk.value);
+        size += chunk.value.byteLength;
+        if (size >= limits.fetchChunkBytes) break;
+        this.#next ??= this.#ask();
+        // A failure is told by the next read, after what came before it.
+        if (typeof (await this.#soon(this.#next)) !== 'object') break;
       }
     } catch (error) {
       this.end();
@@ -75,11 +104,71 @@ export class Exchange {
     return { bytes: Buffer.concat(chunks), done: false };
   }
 
+  #take(): Promise<Chunk> {
+    const next = this.#next ?? this.#ask();
+    this.#next = undefined;
+    return next;
+  }
+
+  #ask(): Promise<Chunk> {
+    return this.#reader?.read() ?? Promise.resolve({ value: undefined, done: true });
+  }
+
+  /** The chunk, or undefined when it is not there yet. One that fails is there. */
+  async #soon(next: Promise<Chunk>): Promise<Chunk | 'failed' | undefined> {
+    return Promise.race([next.catch(() => 'failed' as const), setImmediate(undefined)]);
+  }
+
   /** Closes the connection if it is still in use, and gives it back. */
   end(reason?: Error): void {
     clearTimeout(this.#timer);
     this.#options.signal.removeEventListener('abort', this.#onSignal);
     this.#abort.abort(reason);
+    this.#upload.end();
     this.#giveBack();
+  }
+}
+
+/** A stream whose pieces are written from outside, each once it is wanted. */
+class PieceByPiece {
+  #wanted = Promise.withResolvers<boolean>();
+  #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
+  #pulled = Promise.withResolvers<void>();
+  #ended = false;
+
+  readonly stream = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => {
+        this.#controller = controller;
+      },
+      pull: () => {
+        this.#pulled = Promise.withResolvers();
+        this.#wanted.resolve(true);
+        return this.#pulled.promise;
+      },
+      cancel: () => this.end(),
+    },
+    { highWaterMark: 0 },
+  );
+
+  async write(piece: Uint8Array | null): Promise<boolean> {
+    const wanted = await this.#wanted.promise;
+    if (!wanted || this.#ended) return false;
+    this.#wanted = Promise.withResolvers();
+    if (piece === null) {
+      this.#ended = true;
+      this.#controller?.close();
+    } else {
+      this.#controller?.enqueue(piece);
+    }
+    this.#pulled.resolve();
+    return true;
+  }
+
+  /** Nobody takes anything any more. */
+  end(): void {
+    this.#ended = true;
+    this.#wanted.resolve(false);
+    this.#pulled.resolve();
   }
 }

@@ -4,80 +4,100 @@ import { limits } from '../limits.ts';
 import type { Exchange, Outgoing } from './exchange.ts';
 import type { FetchBroker } from './fetch-broker.ts';
 import { badArgument, badUrl, describeFailure, fetchFailed } from './fetch-errors.ts';
-import type { FetchAnswer, FetchedPart, FetchedResponse, FetchFailure } from './fetch-protocol.ts';
+import type { FetchAnswer, FetchedPart, FetchedResponse, FetchFailure, FetchWritten } from './fetch-protocol.ts';
 
-/** What `fetch` of runtime-globals sends: the one element of the call's arguments. */
+/** What `fetch` of runtime-globals sends of the request. */
 const fetchRequest = z.strictObject({
   url: z.string().max(limits.fetchHeadBytes),
   method: z.string().max(64),
   headers: z.array(z.tuple([z.string(), z.string()])),
   redirect: z.enum(['follow', 'error', 'manual']),
-  /** Text, or bytes in base64. */
-  body: z.union([z.strictObject({ text: z.string() }), z.strictObject({ base64: z.base64() })]).nullable(),
+  /** Bytes in base64, or what comes by `fetchWrite`. */
+  body: z.union([z.strictObject({ base64: z.base64() }), z.strictObject({ stream: z.literal(true) })]).nullable(),
 });
 type FetchRequest = z.infer<typeof fetchRequest>;
 
-/** One run's `fetch`, `fetchRead` and `fetchCancel`. */
-export interface FetchOperations {
-  /** `[{ url, method, headers, redirect, body }]` -> FetchedResponse */
+/**
+ * One run's fetching. Each exchange has a number, which the isolate chose; it belongs to the body of a script that the
+ * signal belongs to.
+ */
+export type FetchOperations = {
+  /** `[exchange, { url, method, headers, redirect, body }]` -> FetchedResponse */
   fetch(args: unknown, signal: AbortSignal): Promise<FetchAnswer<FetchedResponse>>;
-  /** `[rest]` -> FetchedPart */
+  /** `[exchange, piece]`, a piece of the request's body in base64, null after the last -> FetchWritten */
+  fetchWrite(args: unknown, signal: AbortSignal): Promise<FetchAnswer<FetchWritten>>;
+  /** `[exchange]` -> FetchedPart */
   fetchRead(args: unknown, signal: AbortSignal): Promise<FetchAnswer<FetchedPart>>;
-  /** `[rest]`: the script wants no more of this body. */
+  /** `[exchange]`: the script wants no more of it. */
   fetchCancel(args: unknown, signal: AbortSignal): Promise<null>;
   close(): void;
-}
+};
 
 /** Set by Node or the connection itself; what a browser does not let a script set either. */
 const unsettable = new Set(
   'connection content-length expect host keep-alive te trailer transfer-encoding upgrade'.split(' '),
 );
 const forbiddenMethods = new Set(['CONNECT', 'TRACE', 'TRACK']);
-const restArguments = z.tuple([z.number()]);
+const fetchArguments = z.tuple([z.int(), fetchRequest]);
+/** A piece has `fetchChunkBytes` at most, in base64. */
+const writeArguments = z.tuple([
+  z.int(),
+  z
+    .base64()
+    .max(2 * limits.fetchChunkBytes)
+    .nullable(),
+]);
+const exchangeArguments = z.tuple([z.int()]);
 
-type Rests = Map<number, { exchange: Exchange; host: string }>;
+interface Open {
+  exchange: Exchange;
+  host: string;
+}
 
 export function fetchOperations(broker: FetchBroker): FetchOperations {
   const connections = broker.open();
-  /** Responses whose bodies are not read to their ends, by the signal of the body of a script that may read them. */
-  const unread = new WeakMap<AbortSignal, Rests>();
-  let nextRest = 0;
+  /** Exchanges that are not over, by the signal of the body of a script that made them. */
+  const open = new WeakMap<AbortSignal, Map<number, Open>>();
   let heldBytes = 0;
 
-  async function send(outgoing: Outgoing, signal: AbortSignal): Promise<FetchAnswer<FetchedResponse>> {
+  function openOf(signal: AbortSignal): Map<number, Open> {
+    const known = open.get(signal);
+    if (known !== undefined) return known;
+    const made = new Map<number, Open>();
+    open.set(signal, made);
+    return made;
+  }
+
+  async function send(number: number, outgoing: Outgoing, signal: AbortSignal): Promise<FetchAnswer<FetchedResponse>> {
     const { host } = outgoing.url;
+    const all = openOf(signal);
     const exchange = connections.exchange(signal);
+    all.set(number, { exchange, host });
     let response: Response;
     try {
       response = await exchange.send(outgoing);
     } catch (error) {
+      all.delete(number);
       return { failed: describeFailure(error, host) };
     }
     const { status, statusText, url, redirected } = response;
     const head = { status, statusText, url, redirected, headers: [...response.headers] };
     try {
-      const { bytes, done } = await exchange.read();
-      const rest = done ? null : nextRest++;
-      if (rest !== null) restsOf(signal).set(rest, { exchange, host });
-      return { ...head, body: bytes.toString('base64'), rest, broken: null };
+      const { bytes, done } = await exchange.readNow();
+      if (done) all.delete(number);
+      return { ...head, body: bytes.toString('base64'), more: !done, broken: null };
     } catch (error) {
-      return { ...head, body: '', rest: null, broken: describeFailure(error, host, 'terminated') };
+      all.delete(number);
+      return { ...head, body: '', more: false, broken: describeFailure(error, host, 'terminated') };
     }
-  }
-
-  function restsOf(signal: AbortSignal): Rests {
-    const known = unread.get(signal);
-    if (known !== undefined) return known;
-    const made: Rests = new Map();
-    unread.set(signal, made);
-    return made;
   }
 
   return {
     async fetch(args, signal) {
-      const [request] = z.tuple([fetchRequest]).parse(args);
+      const [number, request] = fetchArguments.parse(args);
       const outgoing = toOutgoing(request);
       if ('failed' in outgoing) return outgoing;
+      if (openOf(signal).has(number)) return { failed: badArgument('The number of the exchange is in use.') };
       const bytes = sizeOf(request);
       if (heldBytes + bytes > limits.fetchRunBytes) {
         const mib = limits.fetchRunBytes / 1024 / 1024;
@@ -86,32 +106,40 @@ export function fetchOperations(broker: FetchBroker): FetchOperations {
       }
       heldBytes += bytes;
       try {
-        return await send(outgoing, signal);
+        return await send(number, outgoing, signal);
       } finally {
         heldBytes -= bytes;
       }
     },
 
+    async fetchWrite(args, signal) {
+      const [number, piece] = writeArguments.parse(args);
+      const wanted = await openOf(signal)
+        .get(number)
+        ?.exchange.write(piece === null ? null : Buffer.from(piece, 'base64'));
+      return { wanted: wanted ?? false };
+    },
+
     async fetchRead(args, signal) {
-      const [rest] = restArguments.parse(args);
-      const rests = restsOf(signal);
-      const body = rests.get(rest);
-      if (body === undefined) return { failed: badArgument('The body is not there any more.') };
+      const [number] = exchangeArguments.parse(args);
+      const all = openOf(signal);
+      const known = all.get(number);
+      if (known === undefined) return { failed: badArgument('The body is not there any more.') };
       try {
-        const { bytes, done } = await body.exchange.read();
-        if (done) rests.delete(rest);
+        const { bytes, done } = await known.exchange.read();
+        if (done) all.delete(number);
         return { body: bytes.toString('base64'), done };
       } catch (error) {
-        rests.delete(rest);
-        return { failed: describeFailure(error, body.host, 'terminated') };
+        all.delete(number);
+        return { failed: describeFailure(error, known.host, 'terminated') };
       }
     },
 
     async fetchCancel(args, signal) {
-      const [rest] = restArguments.parse(args);
-      const rests = restsOf(signal);
-      rests.get(rest)?.exchange.end();
-      rests.delete(rest);
+      const [number] = exchangeArguments.parse(args);
+      const all = openOf(signal);
+      all.get(number)?.exchange.end();
+      all.delete(number);
       return null;
     },
 
@@ -120,7 +148,7 @@ export function fetchOperations(broker: FetchBroker): FetchOperations {
 }
 
 function sizeOf({ url, headers, body }: FetchRequest): number {
-  const bodySize = body === null ? 0 : 'text' in body ? Buffer.byteLength(body.text) : body.base64.length;
+  const bodySize = body !== null && 'base64' in body ? body.base64.length : 0;
   return headers.reduce((sum, [name, value]) => sum + name.length + value.length, url.length + bodySize);
 }
 
@@ -128,8 +156,9 @@ function toOutgoing(request: FetchRequest): Outgoing | { failed: FetchFailure } 
   const { method, redirect } = request;
   const url = URL.parse(request.url);
   if (url === null) return { failed: badUrl(request.url) };
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    return { failed: fetchFailed('UNKNOWN_SCHEME', `fetch knows http: and https:, not ${url.protocol}`) };
+  // What a data URL holds is in it; nothing is connected to.
+  if (url.protocol !== 'http:' && url.protocol !== 'https:' && url.protocol !== 'data:') {
+    return { failed: fetchFailed('UNKNOWN_SCHEME', `fetch knows http:, https: and data:, not ${url.protocol}`) };
   }
   if (url.username !== '' || url.password !== '') {
     return { failed: badArgument('The URL holds a user name or a password; send an authorization header instead.') };
@@ -146,5 +175,5 @@ function toOutgoing(request: FetchRequest): Outgoing | { failed: FetchFailure } 
 
 function bodyOf({ body }: FetchRequest): Outgoing['body'] {
   if (body === null) return null;
-  return 'text' in body ? body.text : Buffer.from(body.base64, 'base64');
+  return 'stream' in body ? 'stream' : Buffer.from(body.base64, 'base64');
 }

@@ -17,10 +17,10 @@ export interface FetchedResponse {
   url: string;
   redirected: boolean;
   headers: [name: string, value: string][];
-  /** base64 */
+  /** base64: what was there of it already. */
   body: string;
-  /** Names the rest of the body for `fetchRead`; null when there is none. */
-  rest: number | null;
+  /** There is more of it for `fetchRead`. */
+  more: boolean;
   /** How the body ended in its first part already, if not well. */
   broken: FetchFailure | null;
 }
@@ -30,6 +30,12 @@ export interface FetchedPart {
   /** base64 */
   body: string;
   done: boolean;
+}
+
+/** A piece of a request's body was taken. */
+export interface FetchWritten {
+  /** The other side may take more of it. */
+  wanted: boolean;
 }
 
 export type FetchAnswer<T> = T | { failed: FetchFailure };

@@ -1,12 +1,6 @@
 import type { Logger } from 'pino';
 import { JobcellError } from '../errors.ts';
 import type { HostAnswer, HostCall } from '../sandbox/protocol.ts';
-import type { FetchBroker } from './fetch-broker.ts';
-import { fetchOperations } from './fetch-operations.ts';
-import { secretOperations } from './secret-operations.ts';
-import type { Secrets } from './secrets.ts';
-import type { Tailordb } from './tailordb.ts';
-import { tailordbOperations } from './tailordb-operations.ts';
 
 /** The host calls that are not recorded (their position is null): what scripts of every kind may ask of the server. */
 export interface HostOperations {
@@ -25,23 +19,19 @@ export interface HostSession {
   close(): void;
 }
 
-type Operation = (args: unknown, signal: AbortSignal) => Promise<unknown>;
+/** What one of the globals asks of the server: calls by name, each with the JSON value of its arguments and the signal of the body that calls. */
+export type OperationSet = {
+  [op: string]: ((args: unknown, signal: AbortSignal) => unknown) | undefined;
+  /** Ends all that the run has of it. */
+  close?: (() => void) | undefined;
+};
 
-export function createHostOperations(parts: {
-  fetch: FetchBroker;
-  secrets: Secrets;
-  tailordb: Tailordb;
-  logger: Logger;
-}): HostOperations {
+/** @param sets each opened for every run */
+export function createHostOperations(sets: ((workspaceId: string) => OperationSet)[], logger: Logger): HostOperations {
   return {
     open(workspaceId) {
-      const fetching = fetchOperations(parts.fetch);
-      const { fetch, fetchRead, fetchCancel } = fetching;
-      const { getSecrets } = secretOperations(parts.secrets, workspaceId);
-      const { close: endClients, ...sql } = tailordbOperations(parts.tailordb, workspaceId);
-      const operations = new Map<string, Operation>(
-        Object.entries({ fetch, fetchRead, fetchCancel, getSecrets, ...sql }),
-      );
+      const opened = sets.map((openSet) => openSet(workspaceId));
+      const operations = new Map(opened.flatMap(({ close, ...calls }) => Object.entries(calls)));
       return {
         async handle({ op, args }, signal) {
           const operation = operations.get(op);
@@ -52,13 +42,12 @@ export function createHostOperations(parts: {
             // Nobody waits for it any more.
             if (signal.aborted) return failed('Error', `${op} was ended.`);
             if (error instanceof JobcellError) return coded(error);
-            parts.logger.error({ err: error, op }, 'a host call failed for a reason of the server');
+            logger.error({ err: error, op }, 'a host call failed for a reason of the server');
             return failed('Error', `${op} failed for a reason of the server; its log has the cause.`);
           }
         },
         close() {
-          fetching.close();
-          endClients();
+          for (const { close } of opened) close?.();
         },
       };
     },

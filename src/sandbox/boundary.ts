@@ -6,8 +6,8 @@ import type { ErrorCode } from '../errors.ts';
 import type { LogLevel } from './protocol.ts';
 
 /**
- * From the isolate to the cell. The answer is true for what is only handed over and a text for what blocks; anything
- * else tells the isolate to halt.
+ * From the isolate to the cell. The answer is true for what is only handed over and a text for what blocks or asks (but
+ * for `globals`); anything else tells the isolate to halt.
  */
 export type Outward =
   /** A log line, already bounded and storable. `attributes` is JSON text. */
@@ -16,6 +16,8 @@ export type Outward =
   | [kind: 'call', id: number, ...call: OutwardCall]
   /** A host call that blocks the isolate until it is answered. */
   | [kind: 'block', ...call: OutwardCall]
+  /** A call that the cell answers itself, later, by `['answer', id, ...]`. `args` is JSON text of a list. */
+  | [kind: 'local', id: number, op: string, args: string]
   /** The readings of the clock before a recorded call of an earlier run (D12); answered at once by `1700000000000,...`. */
   | [kind: 'clock', segment: number]
   /** `chanceBlockBytes` bytes of a segment's chance (D13), or with null of the machine's; answered at once by a text of one character a byte. */
@@ -25,6 +27,12 @@ export type Outward =
    * or 'e' and what is wrong. `data` is base64 to decode, and text to encode.
    */
   | [kind: 'iconv', operation: IconvOperation, encoding: string, data: string]
+  /** A domain in Unicode; answered at once by its form in ASCII (UTS 46), or by an empty text where it has none. */
+  | [kind: 'domain', domain: string]
+  /** The text of a URL; answered at once by the parsed one, after `v`, or `c` where it has a user name or a password; empty: it is none. */
+  | [kind: 'url', url: string]
+  /** Asks for a script of runtime globals by name; answered at once by what the isolate needs to compile it in its own context. */
+  | [kind: 'globals', name: string]
   /** Asks for one `['tick']` after so many milliseconds; replaces an earlier one. */
   | [kind: 'wake', ms: number]
   /** `main` returned: the result as JSON text. Answered when the isolate is to halt. */

@@ -75,6 +75,9 @@ const others: Record<string, readonly Ending[]> = {
   '101': ['returned', 'memory', 'cpu'],
   '103': ['memory', 'cpu'],
   '104': ['cpu'],
+  '105': ['returned', 'memory', 'cpu'],
+  '106': ['memory', 'cpu'],
+  '107': ['memory', 'cpu'],
 };
 
 export const byNumber = (a: string, b: string) => a.localeCompare(b, 'en', { numeric: true });

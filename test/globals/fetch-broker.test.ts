@@ -34,7 +34,10 @@ function operations(options: {
 }
 
 const forever = () => new AbortController().signal;
-const get = (url: string) => [{ url, method: 'GET', headers: [], redirect: 'follow', body: null }];
+let nextExchange = 0;
+const request = (url: string) => ({ url, method: 'GET', headers: [], redirect: 'follow', body: null });
+/** The arguments of a fetch, of an exchange of its own. */
+const get = (url: string) => [nextExchange++, request(url)];
 const local: LookupAddress = { address: '127.0.0.1', family: 4 };
 
 test('a name is allowed for what it is called, or for where it leads', async () => {
@@ -78,9 +81,10 @@ test('a server that does not answer, or a body that nobody reads, is given up in
   expect(await fetch(get(`${web.url}/silent`), signal)).toEqual({
     failed: { message: 'fetch failed', cause: { code: 'ETIMEDOUT', message } },
   });
-  const { rest } = (await fetch(get(`${web.url}/large`), signal)) as { rest: number };
+  const exchange = nextExchange;
+  expect(await fetch(get(`${web.url}/large`), signal)).toMatchObject({ more: true });
   await new Promise((resolve) => setTimeout(resolve, 400));
-  expect(await fetchRead([rest], signal)).toEqual({
+  expect(await fetchRead([exchange], signal)).toEqual({
     failed: { message: 'terminated', cause: { code: 'ETIMEDOUT', message } },
   });
 });
@@ -88,12 +92,13 @@ test('a server that does not answer, or a body that nobody reads, is given up in
 test('a body that is not read holds its connection until it is canceled or its script ends', async () => {
   const { fetch, fetchCancel } = operations({ allow: '127.0.0.1', timeoutMs: 20_000 });
   const script = new AbortController();
-  const large = () => fetch(get(`${web.url}/large`), script.signal) as Promise<{ rest: number }>;
-  const responses = await Promise.all(Array.from({ length: limits.fetchConnections }, large));
+  const large = () => fetch(get(`${web.url}/large`), script.signal);
+  const firstExchange = nextExchange;
+  await Promise.all(Array.from({ length: limits.fetchConnections }, large));
   const next = large();
   const first = await Promise.race([next, new Promise((resolve) => setTimeout(resolve, 100, 'waits'))]);
   expect(first).toBe('waits');
-  await fetchCancel([responses[0]!.rest], script.signal);
+  await fetchCancel([firstExchange], script.signal);
   expect(await next).toMatchObject({ status: 200 });
   const another = fetch(get(web.url), forever());
   script.abort();
@@ -103,15 +108,16 @@ test('a body that is not read holds its connection until it is canceled or its s
 test("a body's rest is only there for the script that fetched it", async () => {
   const { fetch, fetchRead } = operations({ allow: '127.0.0.1' });
   const signal = forever();
-  const { rest } = (await fetch(get(`${web.url}/large`), signal)) as { rest: number };
-  expect(await fetchRead([rest], forever())).toEqual({ failed: { message: 'The body is not there any more.' } });
-  expect(await fetchRead([rest], signal)).toMatchObject({ done: false });
+  const exchange = nextExchange;
+  await fetch(get(`${web.url}/large`), signal);
+  expect(await fetchRead([exchange], forever())).toEqual({ failed: { message: 'The body is not there any more.' } });
+  expect(await fetchRead([exchange], signal)).toMatchObject({ done: false });
 });
 
 test('what one run has under way is bounded (S4)', async () => {
   const { fetch } = operations({ allow: '127.0.0.1' });
-  const body = { text: 'x'.repeat(limits.payloadBytes) };
-  const post = () => fetch([{ ...get(`${web.url}/silent`)[0], method: 'POST', body }], script.signal);
+  const body = { base64: 'x'.repeat(limits.payloadBytes) };
+  const post = () => fetch([nextExchange++, { ...request(`${web.url}/silent`), method: 'POST', body }], script.signal);
   const script = new AbortController();
   const most = Math.floor(limits.fetchRunBytes / limits.payloadBytes) - 1;
   const underWay = Array.from({ length: most }, post);

@@ -131,6 +131,35 @@ it.each([
     [],
   ],
   [
+    'what loading a bundle of globals touches',
+    `
+    const found = new Set();
+    const methods = ['compileScriptSync', 'runSync', 'applySync', 'derefInto', 'createContextSync', 'copyInto'];
+    const look = (...values) => {
+      for (const value of values) {
+        if ((typeof value !== 'object' && typeof value !== 'function') || value === null) continue;
+        for (const name of methods) if (name in value) found.add(name);
+      }
+    };
+    const names = ['isolate', 'context', 'cachedData', 'text', 'filename', 'reference', 'release', 'copy', 'then', 'produceCachedData', 'columnOffset', 'lineOffset', 'timeout', 'promise', 'externalCopy'];
+    for (const name of names) Object.defineProperty(Object.prototype, name, { configurable: true, get() { look(this); }, set(value) { look(this, value); } });
+    const { apply, call, bind } = Function.prototype;
+    for (const [holder, name] of [[Function.prototype, 'apply'], [Function.prototype, 'call'], [Function.prototype, 'bind'], [Reflect, 'apply'], [Reflect, 'construct'], [Object, 'defineProperty'], [Object, 'create'], [Object, 'getOwnPropertyNames'], [Map.prototype, 'set'], [Map.prototype, 'get'], [WeakMap.prototype, 'set']]) {
+      const native = holder[name];
+      holder[name] = function (...args) { look(this, ...args); return Reflect === holder && name === 'apply' ? native(...args) : call.call(native, this, ...args); };
+      if (name === 'call') Function.prototype.call = call;
+    }
+    Error.prepareStackTrace = (error, sites) => { for (const site of sites) look(site.getThis(), site.getFunction()); return ''; };
+    const used = [];
+    for (const name of ['URL', 'EventTarget', 'ReadableStream', 'fetch', 'Blob', 'structuredClone', 'TextDecoder', 'CompressionStream', 'CryptoKey', 'URLPattern'])
+      try { used.push(typeof globalThis[name]); } catch { used.push('threw'); }
+    for (const name of names) delete Object.prototype[name];
+    delete Error.prepareStackTrace;
+    Function.prototype.apply = apply; Function.prototype.bind = bind;
+    return [[...found], used.filter((type) => type === 'function').length > 5];`,
+    [[], true],
+  ],
+  [
     'Error.prepareStackTrace call sites',
     `
     const out = [];

@@ -43,6 +43,8 @@ export interface RunOptions {
   replay?: BodyReplay | null;
   /** Scripts of the job functions that it may call. */
   jobs?: Record<string, string>;
+  /** Calls are not kept: of a script that makes many, with much in them. */
+  forgetCalls?: boolean;
   /** Answers a call that is no job function of `jobs`. */
   onCall?: (call: HostCall) => Promise<HostAnswer> | HostAnswer;
 }
@@ -74,7 +76,7 @@ export async function runIn(lease: CellLease, script: string, options: RunOption
     limits: { memoryMb: 256, cpuMs: 20_000, wallMs: 60_000, ...options.limits },
     replay: options.replay ?? null,
     onCall: async (call) => {
-      calls.push(call);
+      if (options.forgetCalls !== true) calls.push(call);
       logs.push(...call.logs);
       const [name] = JSON.parse(call.args) as [string];
       const job = call.op === 'execJobFunction' ? options.jobs?.[name] : undefined;

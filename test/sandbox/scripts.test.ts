@@ -202,10 +202,10 @@ describe('globals', () => {
     }`;
     const { logs } = await runOnce(sandbox, script);
     expect(logs.map(({ level, message }) => [level, message])).toEqual([
-      ['info', 'a is 1.5 of 2, { x: 1 } 100% rest [ 1, "two" ] null undefined 3n'],
-      ['debug', 'Map { "k" => Set { 1 } } 1970-01-01T00:00:00.000Z /x/g [Function: (anonymous)] Symbol(s)'],
-      ['info', '{ a: { b: { c: { d: [Object] } } }, g: [Getter] }'],
-      ['warn', '{ name: "c", self: [Circular] }'],
+      ['info', "a is 1.5 of 2, { x: 1 } 100% rest [ 1, 'two' ] null undefined 3n"],
+      ['debug', "Map(1) { 'k' => Set(1) { 1 } } 1970-01-01T00:00:00.000Z /x/g [Function (anonymous)] Symbol(s)"],
+      ['info', '{ a: { b: { c: [Object] } }, g: [Getter] }'],
+      ['warn', "<ref *1> { name: 'c', self: [Circular *1] }"],
       ['error', 'Point { x: 1 }'],
       ['info', ''],
     ]);

@@ -15,10 +15,13 @@ import { crashError, kindOf, memoryLimitError, passedLimit } from '../limit-erro
 import type { BodyLimits, BodyReplay, HostAnswer, LogLine, ScriptSource } from '../protocol.ts';
 import type { CellBodyEnd, CodedError, FromCell } from '../wire.ts';
 import { CallWindow } from './call-window.ts';
+import { textCrossed } from './crossing.ts';
 import { evaluate, ScriptFailure } from './evaluate.ts';
 import type { Iconv } from './iconv.ts';
 import type { BootedIsolate, Isolates } from './isolates.ts';
-import { chanceBlock, clockText } from './replay.ts';
+
+import { openLocalCalls } from './local-calls.ts';
+import { answerAtOnce } from './questions.ts';
 import type { CachedScript, Scripts } from './scripts.ts';
 import { cleanStack, describeIsolateError, inlineSourceMap, mapStack, parseSourceMap, storable } from './stack.ts';
 import { type Meter, startMeter } from './usage.ts';
@@ -75,6 +78,7 @@ export class Body {
   /** Tasks given to the isolate that have not come back; one that blocks for ever comes back when it is disposed. */
   #tasks = 0;
   readonly #idle = Promise.withResolvers<void>();
+  readonly #local = openLocalCalls();
   #nextCall = 0;
   /** The unanswered calls: the isolate's id of one that does not block. */
   readonly #calls = new Map<number, number | 'blocking'>();
@@ -110,7 +114,7 @@ export class Body {
       return;
     }
     if (this.#ended) return;
-    this.#meter = startMeter(booted.isolate, start.limits);
+    this.#meter = startMeter(booted.isolate, start.limits, () => this.#local.cpuMs);
     const recorded = start.replay?.segments.length;
     booted.enter.applySync(undefined, ['open', start.context, start.checking, recorded]);
     let namespace: ivm.Reference | undefined;
@@ -207,12 +211,13 @@ export class Body {
         this.#host.isolates.disposeRetired();
         return this.#standStill();
       }
-      case 'clock':
-        return clockText(this.start.replay, message[1]);
-      case 'chance':
-        return chanceBlock(this.start.replay, message[1], message[2]);
       case 'iconv':
         return this.#host.iconv(message[1], message[2], message[3]);
+      case 'local':
+        this.#callLocal(message[1], message[2], message[3]);
+        return true;
+      case 'globals':
+        return this.#host.isolates.bundle(this.#booted as BootedIsolate, message[1]);
       case 'wake':
         clearTimeout(this.#wake);
         this.#wake = setTimeout(() => {
@@ -226,6 +231,8 @@ export class Body {
       case 'failed':
         this.#scriptFailed(JSON.parse(message[1]) as Failure);
         return this.#standStill();
+      default:
+        return answerAtOnce(message, this.start.replay);
     }
   }
 
@@ -238,6 +245,7 @@ export class Body {
   #call(from: number | 'blocking', [op, args, payload, position, clock, failure]: OutwardCall): void {
     const call = this.#nextCall++;
     this.#calls.set(call, from);
+    textCrossed(args.length + (payload?.length ?? 0));
     const send = (finalArgs: string) => {
       this.#window.post({
         t: 'call',
@@ -261,6 +269,14 @@ export class Body {
     });
   }
 
+  #callLocal(id: number, op: string, args: string): void {
+    textCrossed(args.length);
+    void this.#local.call(op, args).then((text) => {
+      textCrossed(text.length);
+      if (!this.#ended) this.#enter(['answer', id, `${answerValue}${text}`]);
+    });
+  }
+
   /** The server's answer to a call. */
   answer(call: number, answer: HostAnswer): void {
     const from = this.#calls.get(call);
@@ -270,6 +286,7 @@ export class Body {
     const error = 'fatal' in answer ? answer.fatal : 'error' in answer ? answer.error : undefined;
     if (error?.code !== undefined) this.#codes.add(error.code);
     const text = encodeAnswer(answer);
+    textCrossed(text.length);
     if (from === 'blocking') {
       const release = this.#release;
       this.#release = undefined;
@@ -324,6 +341,7 @@ export class Body {
   stop(): Promise<void> {
     this.#ended = true;
     clearTimeout(this.#wake);
+    this.#local.close();
     this.#window.clear();
     this.#dispose();
     if (this.#tasks === 0) this.#idle.resolve();
@@ -349,7 +367,8 @@ export class Body {
 
   /** `main` waits for something that can never come: without this it would wait for its wall limit. */
   #failIfStuck(): void {
-    if (this.#release !== undefined || this.#calls.size > 0 || this.#wake !== undefined) return;
+    if (this.#release !== undefined || this.#wake !== undefined) return;
+    if (this.#calls.size > 0 || this.#local.pending > 0) return;
     if (this.#booted?.isolate.isDisposed) {
       this.#memoryLimit();
       return;
@@ -407,6 +426,7 @@ export class Body {
   #finish(): void {
     this.#ended = true;
     clearTimeout(this.#wake);
+    this.#local.close();
     const meter = this.#meter;
     if (meter === undefined) return;
     meter.sample();

@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs';
 import ivm from 'isolated-vm';
 import type { Outward } from '../boundary.ts';
-import { rehearse } from './rehearsal.ts';
+import { type GlobalScript, readGlobals } from './globals.ts';
 
 /** An isolate with a context and the runtime globals in it, before any script. */
 export interface BootedIsolate {
@@ -33,12 +32,17 @@ export interface Isolates {
   /** Calls `dispose` of an isolate that is done, soon: at `disposeRetired` or by a timer. */
   retire(dispose: () => void): void;
   disposeRetired(): void;
+  /**
+   * The answer to `['globals', name]`: what an isolate needs to compile that script into its own context, as a value of
+   * isolated-vm that moves into the isolate. It compiles in there and not from here, because whatever this thread does
+   * in an isolate that waits for it runs the script's microtasks first.
+   */
+  bundle(booted: BootedIsolate, name: string): unknown;
 }
 
 /** The split spare of step-path.md: a cell always has the next isolate ready, made while it waits for the server. */
-export function openIsolates(globalsFile: string): Isolates {
-  const globals = readFileSync(globalsFile, 'utf8');
-  const cachedData = new ivm.ExternalCopy(rehearse(globals, globalsName));
+export function openIsolates(globalsFolder: string): Isolates {
+  const { core, bundles } = readGlobals(globalsFolder);
   let spare: Spare | undefined;
   let spareMemoryMb = 256;
   let retired: (() => void)[] = [];
@@ -56,8 +60,8 @@ export function openIsolates(globalsFile: string): Isolates {
   /** The synchronous API: right here, where only our own code runs, and only here (sandbox.md). */
   function boot({ isolate, memoryMb, catastrophe }: Spare): BootedIsolate {
     const context = isolate.createContextSync();
-    const script = compileGlobals(isolate);
-    script.runSync(context);
+    const { text, filename, cachedData } = core;
+    isolate.compileScriptSync(text, { filename, cachedData }).runSync(context);
     const install = context.global.getSync('jobcellBoot', { reference: true });
     const booted: BootedIsolate = {
       isolate,
@@ -71,13 +75,6 @@ export function openIsolates(globalsFile: string): Isolates {
     const host = new ivm.Reference((...message: Outward) => booted.receive(message));
     const enter = install.applySync(undefined, [host], { result: { reference: true } });
     return Object.assign(booted, { enter });
-  }
-
-  /** `cachedData` is machine code: only what this very process made for this very text is used. */
-  function compileGlobals(isolate: ivm.Isolate): ivm.Script {
-    const script = isolate.compileScriptSync(globals, { filename: globalsName, cachedData }) as WithCache;
-    if (script.cachedDataRejected) throw new Error('V8 rejected the cached data of the runtime globals.');
-    return script;
   }
 
   const isolates: Isolates = {
@@ -109,14 +106,13 @@ export function openIsolates(globalsFile: string): Isolates {
       retired = [];
       for (const dispose of done) dispose();
     },
+    bundle({ isolate, context }, name) {
+      const { text, filename, cachedData } = bundles.get(name) as GlobalScript;
+      return new ivm.ExternalCopy({ isolate, context, text, filename, cachedData }).copyInto({ release: true });
+    },
   };
   return isolates;
 }
 
 /** How long a finished isolate may lie around when nothing else gives this thread time to dispose it. */
 const retireMs = 10;
-
-/** The file name in stacks, by which frames of ours are known. */
-const globalsName = 'jobcell:globals';
-
-type WithCache = ivm.Script & { cachedDataRejected?: boolean };

@@ -11,6 +11,7 @@ import { Body, type BodyHost, type BodyStart } from './body.ts';
 import { checkedFileName, checkRefusal, checkResult, formatOf } from './check.ts';
 import { openIconv } from './iconv.ts';
 import { openIsolates } from './isolates.ts';
+import { localCallsDone } from './local-calls.ts';
 import { openScripts } from './scripts.ts';
 
 const nobody = 65_534;
@@ -29,7 +30,7 @@ const send = (message: FromCell) => {
 };
 
 const beside = (fileName: string) => join(dirname(fileURLToPath(import.meta.url)), fileName);
-const isolates = openIsolates(beside('runtime-globals.js'));
+const isolates = openIsolates(beside('globals'));
 const iconv = openIconv(beside('iconv.cjs'));
 const scripts = openScripts((hash, body) => send({ t: 'needSource', hash, body }));
 /** The stack of bodies, outermost first: only the last one can be running. */
@@ -123,6 +124,8 @@ async function reset(): Promise<void> {
   maps.clear();
   // The deepest first: its parents stand still until it is gone.
   await Promise.all(all.reverse().map((body) => body.stop()));
+  // Whoever is next must not pay for a call that nobody waits for any more; if it takes too long, the server kills the cell.
+  await localCallsDone();
   isolates.disposeRetired();
   isolates.prepareContext();
   send({ t: 'idle' });

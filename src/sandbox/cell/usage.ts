@@ -33,7 +33,8 @@ function threadCpu(): number {
   return (user + system) / 1_000;
 }
 
-export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
+/** @param otherCpuMs processor time of the body that is not its isolate's */
+export function startMeter(isolate: ivm.Isolate, limits: BodyLimits, otherCpuMs: () => number): Meter {
   const cpuAtStart = isolate.cpuTime;
   const growth = trackGrowth(process.memoryUsage.rss());
   let isolateCpuMs = 0;
@@ -46,7 +47,7 @@ export function startMeter(isolate: ivm.Isolate, limits: BodyLimits): Meter {
   const readCpu = () => {
     // A disposed isolate cannot be asked any more; its last reading stands.
     if (!isolate.isDisposed) isolateCpuMs = Number(isolate.cpuTime - cpuAtStart) / 1e6;
-    return isolateCpuMs + threadCpuMs + (since === undefined ? 0 : threadCpu() - threadSince);
+    return isolateCpuMs + threadCpuMs + (since === undefined ? 0 : threadCpu() - threadSince) + otherCpuMs();
   };
   const pause = () => {
     if (since === undefined) return;

@@ -1,0 +1,1 @@
+export { structuredClone } from '../web/structured-clone.ts';

@@ -1,0 +1,1 @@
+export { CompressionStream, DecompressionStream } from '../web/compression.ts';

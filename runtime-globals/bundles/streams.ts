@@ -1,0 +1,42 @@
+import {
+  ByteLengthQueuingStrategy,
+  CountQueuingStrategy,
+  ReadableByteStreamController,
+  ReadableStream,
+  ReadableStreamBYOBReader,
+  ReadableStreamBYOBRequest,
+  ReadableStreamDefaultController,
+  ReadableStreamDefaultReader,
+  TransformStream,
+  TransformStreamDefaultController,
+  WritableStream,
+  WritableStreamDefaultController,
+  WritableStreamDefaultWriter,
+} from 'web-streams-polyfill';
+import { platformClass } from '../interface.ts';
+import { getPrototypeOf, setPrototypeOf } from '../intrinsics.ts';
+
+export * from 'web-streams-polyfill';
+export { TextDecoderStream, TextEncoderStream } from '../web/encoding-streams.ts';
+export * from '../web/stream-parts.ts';
+
+// The library makes these iterators from a plain object.
+const asyncIterators = getPrototypeOf(new ReadableStream().values()) as object;
+setPrototypeOf(asyncIterators, getPrototypeOf(getPrototypeOf((async function* () {})()) as object) as object);
+
+// The standard has dropped it; the controller's signal tells the reason.
+delete (WritableStreamDefaultController.prototype as { abortReason?: unknown }).abortReason;
+
+platformClass('ByteLengthQueuingStrategy', ByteLengthQueuingStrategy);
+platformClass('CountQueuingStrategy', CountQueuingStrategy);
+platformClass('ReadableByteStreamController', ReadableByteStreamController);
+platformClass('ReadableStream', ReadableStream);
+platformClass('ReadableStreamBYOBReader', ReadableStreamBYOBReader);
+platformClass('ReadableStreamBYOBRequest', ReadableStreamBYOBRequest);
+platformClass('ReadableStreamDefaultController', ReadableStreamDefaultController);
+platformClass('ReadableStreamDefaultReader', ReadableStreamDefaultReader);
+platformClass('TransformStream', TransformStream);
+platformClass('TransformStreamDefaultController', TransformStreamDefaultController);
+platformClass('WritableStream', WritableStream);
+platformClass('WritableStreamDefaultController', WritableStreamDefaultController);
+platformClass('WritableStreamDefaultWriter', WritableStreamDefaultWriter);
