@@ -90,15 +90,15 @@ const linesOf = async (id: string) =>
 test('D3: starts and ends that are sent again change nothing, whatever comes late', async () => {
   const id = await running();
   const key = `${id} ${path}`;
-  expect(await commitStarts(pool, [startOf(id)])).toEqual(new Set([key]));
-  expect(await commitStarts(pool, [startOf(id)])).toEqual(new Set([key]));
+  expect(await commitStarts(pool, [startOf(id)])).toEqual(new Map([[key, 'started']]));
+  expect(await commitStarts(pool, [startOf(id)])).toEqual(new Map([[key, 'started']]));
   expect(await commitEnds(pool, [endOf(id)])).toEqual(new Set([key]));
   const ended = await recordsOf(id);
   expect(ended).toMatchObject([{ status: 'SUCCESS', result: '"first"', runs: 1 }]);
   expect(await commitEnds(pool, [endOf(id)])).toEqual(new Set([key]));
   // The first sending of the start, late: it must not open again what has ended (E2), nor be taken for a start.
-  expect(await commitStarts(pool, [startOf(id)])).toEqual(new Set());
-  expect(await commitStarts(pool, [startOf(id, { run: 2 })])).toEqual(new Set());
+  expect(await commitStarts(pool, [startOf(id)])).toEqual(new Map());
+  expect(await commitStarts(pool, [startOf(id, { run: 2 })])).toEqual(new Map());
   expect(await recordsOf(id)).toEqual(ended);
   expect(await linesOf(id)).toEqual(['before', 'inside']);
 });
@@ -110,13 +110,13 @@ test('D3: an end of a run before the current one is not its end', async () => {
   // A resume runs it again (D9).
   await commitStarts(pool, [startOf(id, { run: 2 })]);
   expect(await commitEnds(pool, [endOf(id)])).toEqual(new Set());
-  expect(await commitStarts(pool, [startOf(id)])).toEqual(new Set());
+  expect(await commitStarts(pool, [startOf(id)])).toEqual(new Map());
   expect(await recordsOf(id)).toMatchObject([{ status: 'RUNNING', result: null, runs: 2 }]);
 });
 
 test('E3, D2: under another fence nothing is written, and the neighbours in the statement are', async () => {
   const [lost, held] = [await running(2), await running()];
-  expect(await commitStarts(pool, [startOf(lost), startOf(held)])).toEqual(new Set([`${held} ${path}`]));
+  expect(await commitStarts(pool, [startOf(lost), startOf(held)])).toEqual(new Map([[`${held} ${path}`, 'started']]));
   expect(await commitEnds(pool, [endOf(lost), endOf(held)])).toEqual(new Set([`${held} ${path}`]));
   await commitLogs(pool, startOf(lost), [line(3, 'late')]);
   expect(await recordsOf(lost)).toEqual([]);
