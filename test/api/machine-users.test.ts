@@ -130,7 +130,7 @@ describe('the invoker of a request', () => {
     for (const other of [null, { ...person, id: 'u2' }, { ...person, attributeMap: { a: 2 } }, choice('mine')]) {
       const answer = await start<Problem>(other);
       expect(answer.body).toMatchObject({ status: 409, code: 'IDEMPOTENCY_MISMATCH' });
-      expect(answer.body.detail).toContain('another invoker');
+      expect(answer.body.detail).toContain('other values of `invoker`');
     }
   });
 });
