@@ -15,13 +15,14 @@ import {
   putNamespace,
 } from '../store/tailordb/namespaces.ts';
 import {
+  defaultPrivileges,
   dropDatabase,
   dropNamespace,
-  endBackend,
-  notificationQueueUsage,
   provisionNamespace,
   resetPassword,
 } from '../store/tailordb/provision.ts';
+import { mendRoleSettings } from '../store/tailordb/role-settings.ts';
+import { endBackend, endOverdueSessions, notificationQueueUsage } from '../store/tailordb/sessions.ts';
 import { type ConnectionSlots, connectionSlots } from './connection-slots.ts';
 import { sqlFailure, sqlState } from './sql-failure.ts';
 import type { LentConnection } from './tailordb-client.ts';
@@ -56,17 +57,26 @@ export interface Tailordb {
    * @throws JobcellError NAMESPACE_NOT_FOUND, OVERLOADED, UNAVAILABLE, NO_SECRET_KEY
    */
   connect(workspaceId: string, name: string, signal: AbortSignal): Promise<LentConnection>;
-  /** Drops the databases of workspaces that are gone now, instead of within a minute. */
+  /** Drops the databases of workspaces that are gone, and ends sessions of lost servers, now instead of within a minute. */
   tidyUp(): void;
   stop(): Promise<void>;
 }
 
 const sweepMs = 60_000;
+/** Their own server ends sessions well before; these are those of a server that was lost. */
+const overdueGraceMs = 20_000;
+const overdue = {
+  statementMs: limits.tailordbStatementMs + overdueGraceMs,
+  ownerStatementMs: limits.tailordbMigrationMs + overdueGraceMs,
+  idleMs: limits.tailordbIdleMs + overdueGraceMs,
+};
 /** A session that listens in an open transaction keeps every later notification of the server in the queue, 8 GB of them. */
 const usualQueue = { most: 0.25, lookMs: 5_000 };
 /** Two servers that make the same roles at the same moment get in each other's way (XX000, "tuple concurrently updated"). */
 const provisionTries = 4;
 const retryMs = 250;
+/** The password and the settings of a role may each need to be mended. */
+const loginTries = 3;
 
 export function createTailordb(options: TailordbOptions): Tailordb {
   const { pool, databaseUrl, keys, connections, logger, queue = usualQueue } = options;
@@ -105,11 +115,13 @@ export function createTailordb(options: TailordbOptions): Tailordb {
 
   function tidyUp(): void {
     sweeping = sweeping.then(sweep).catch((error: unknown) => {
-      logger.warn({ err: error }, 'could not drop the database of a workspace that is gone; it is tried again');
+      logger.warn({ err: error }, 'could not tidy up after scripts in PostgreSQL; it is tried again');
     });
   }
 
   async function sweep(): Promise<void> {
+    const ended = await endOverdueSessions(pool, overdue);
+    if (ended > 0) logger.warn({ ended }, 'ended TailorDB sessions that nobody waits for any more');
     for (const orphan of await orphanedDatabases(pool)) {
       await dropDatabase(pool, orphan);
       await forgetDatabase(pool, orphan.workspaceId);
@@ -134,17 +146,42 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     }
   }
 
-  /** Connects, and mends a password that does not fit: the role has changed it, or the server's key is a new one. */
+  /** Connects, once nothing is left of what an earlier session may have done to its role. */
   async function logIn(namespace: Namespace, role: string, statementMs: number): Promise<NamespaceConnection> {
     const { database, schema } = namespace;
-    const password = passwordOf(role);
-    const login = { databaseUrl, database, schema, role, password, statementMs };
-    try {
-      return await connectNamespace(login);
-    } catch (error) {
-      if (sqlState(error) !== '28P01') throw error;
-      await resetPassword(pool, role, password);
-      return connectNamespace(login);
+    const login = { databaseUrl, database, schema, role, password: passwordOf(role), statementMs };
+    for (let tried = 1; ; tried++) {
+      try {
+        const connection = await connectNamespace(login);
+        // After it has begun, so that nothing comes in between; what it began with counts until its end.
+        const mended = await mendRoleSettings(pool, role).catch((error: unknown) => {
+          connection.close('its role could not be looked at');
+          throw error;
+        });
+        if (!mended || tried === loginTries) return connection;
+        connection.close('its role was put right');
+      } catch (error) {
+        if (tried === loginTries || !(await mendLogin(role, error))) throw error;
+      }
+    }
+  }
+
+  /** @returns whether something was mended that can have made the login fail. */
+  async function mendLogin(role: string, error: unknown): Promise<boolean> {
+    switch (sqlState(error)) {
+      // Its password was changed, or the server's key is a new one.
+      case '28P01':
+        await resetPassword(pool, role, passwordOf(role));
+        return true;
+      // Another server mends the role at this moment.
+      case 'XX000':
+        await pause(retryMs);
+        return true;
+      case undefined:
+        return false;
+      // A setting can make every later login fail, such as a library that is not there.
+      default:
+        return mendRoleSettings(pool, role);
     }
   }
 
@@ -236,6 +273,7 @@ export function createTailordb(options: TailordbOptions): Tailordb {
         throw isConnectionError(error) ? error : notReachable(error, namespace);
       });
       try {
+        await connection.run(defaultPrivileges(namespace));
         const ends = await connection.run(sql);
         if (!connection.inTransaction) return ends;
         throw new JobcellError('SQL_ERROR', 'The SQL left a transaction open, which was rolled back. Commit it.');
