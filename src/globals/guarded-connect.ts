@@ -23,6 +23,19 @@ export class RefusedAddressError extends Error {
   }
 }
 
+/** No connection came about. undici looks at the code, too. */
+export class ConnectFailedError extends Error {
+  readonly host: string;
+  readonly code: string | undefined;
+
+  /** @param host with its port where the URL has one */
+  constructor(host: string, cause: Error) {
+    super('no connection', { cause });
+    this.host = host;
+    this.code = (cause as NodeJS.ErrnoException).code;
+  }
+}
+
 /**
  * An undici connector that opens connections to allowed addresses only. It resolves the name itself and hands exactly
  * the checked addresses to the socket, so a name that answers differently the next time (DNS rebinding) gains nothing;
@@ -45,7 +58,7 @@ export function guardedConnector(rules: AddressRules, lookup: Lookup = systemLoo
     });
     connect(options, (...[error, socket]) => {
       if (error !== null) {
-        callback(error, null);
+        callback(new ConnectFailedError(options.host ?? host, error), null);
       } else if (allows(socket.remoteAddress ?? '')) {
         callback(null, socket);
       } else {

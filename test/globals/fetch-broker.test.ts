@@ -77,15 +77,16 @@ test('a name without an address is an error', async () => {
 test('a server that does not answer, or a body that nobody reads, is given up in time', async () => {
   const { fetch, fetchRead } = operations({ allow: '127.0.0.1', timeoutMs: 300 });
   const signal = forever();
-  const message = `The exchange with 127.0.0.1:${web.port} took longer than 0.3 s.`;
+  const message = (path: string) =>
+    `The exchange with 127.0.0.1:${web.port} took longer than 0.3 s (${web.url}${path}).`;
   expect(await fetch(get(`${web.url}/silent`), signal)).toEqual({
-    failed: { message: 'fetch failed', cause: { code: 'ETIMEDOUT', message } },
+    failed: { message: 'fetch failed', cause: { code: 'ETIMEDOUT', message: message('/silent') } },
   });
   const exchange = nextExchange;
   expect(await fetch(get(`${web.url}/large`), signal)).toMatchObject({ more: true });
   await new Promise((resolve) => setTimeout(resolve, 400));
   expect(await fetchRead([exchange], signal)).toEqual({
-    failed: { message: 'terminated', cause: { code: 'ETIMEDOUT', message } },
+    failed: { message: 'terminated', cause: { code: 'ETIMEDOUT', message: message('/large') } },
   });
 });
 
