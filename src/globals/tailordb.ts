@@ -4,7 +4,7 @@ import { limits } from '../limits.ts';
 import { ownNamePattern } from '../own-names.ts';
 import type { SecretKeys } from '../secret-key.ts';
 import { isConnectionError } from '../store/connection-errors.ts';
-import type { Pool } from '../store/database.ts';
+import { openPool, type Pool } from '../store/database.ts';
 import { connectNamespace, type NamespaceConnection } from '../store/tailordb/connection.ts';
 import type { Namespace } from '../store/tailordb/names.ts';
 import {
@@ -21,8 +21,8 @@ import {
   provisionNamespace,
   resetPassword,
 } from '../store/tailordb/provision.ts';
-import { mendRoleSettings } from '../store/tailordb/role-settings.ts';
-import { endBackend, endOverdueSessions, notificationQueueUsage } from '../store/tailordb/sessions.ts';
+import { hasRightSettings, resetRoleSettings } from '../store/tailordb/role-settings.ts';
+import { endBackend, endOverdueSessions, endSessions, notificationQueueUsage } from '../store/tailordb/sessions.ts';
 import { type ConnectionSlots, connectionSlots } from './connection-slots.ts';
 import { sqlFailure, sqlState } from './sql-failure.ts';
 import type { LentConnection } from './tailordb-client.ts';
@@ -72,8 +72,16 @@ const overdue = {
 };
 /** A session that listens in an open transaction keeps every later notification of the server in the queue, 8 GB of them. */
 const usualQueue = { most: 0.25, lookMs: 5_000 };
-/** Two servers that make the same roles at the same moment get in each other's way (XX000, "tuple concurrently updated"). */
-const provisionTries = 4;
+/**
+ * Who changes a role gets in the way of another server that does, or of the role itself: PostgreSQL refuses the later one
+ * (XX000, "tuple concurrently updated", or 23505).
+ */
+const roleTries = 5;
+const collisions = new Set(['XX000', '23505']);
+/** Connections that change roles and databases, so that what scripts lock holds up nothing else; and how long they wait, ms. */
+const administrators = 2;
+const lockMs = 2_000;
+const lockNotAvailable = '55P03';
 const retryMs = 250;
 /** The password and the settings of a role may each need to be mended. */
 const loginTries = 3;
@@ -81,7 +89,9 @@ const loginTries = 3;
 export function createTailordb(options: TailordbOptions): Tailordb {
   const { pool, databaseUrl, keys, connections, logger, queue = usualQueue } = options;
   const perWorkspace = Math.max(1, connections >> 1);
-  const provisioning = { pool, databaseUrl, connections };
+  const onError = (error: Error) => logger.debug({ err: error }, 'lost a connection to the database');
+  const administration = openPool(databaseUrl, { max: administrators, lockMs, onError });
+  const provisioning = { pool: administration, databaseUrl, connections };
   const slots = connectionSlots(connections);
   const workspaceSlots = new Map<string, { slots: ConnectionSlots; users: number }>();
 
@@ -123,7 +133,7 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     const ended = await endOverdueSessions(pool, overdue);
     if (ended > 0) logger.warn({ ended }, 'ended TailorDB sessions that nobody waits for any more');
     for (const orphan of await orphanedDatabases(pool)) {
-      await dropDatabase(pool, orphan);
+      await dropDatabase(administration, orphan);
       await forgetDatabase(pool, orphan.workspaceId);
       logger.info({ database: orphan.database }, 'dropped the database of a workspace that is gone');
     }
@@ -134,16 +144,31 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     ownNamePattern.test(name) ? getNamespace(pool, workspaceId, name) : Promise.resolve(null);
 
   async function provision(namespace: Namespace): Promise<void> {
-    const passwords = { owner: passwordOf(namespace.ownerRole), script: passwordOf(namespace.scriptRole) };
+    const { ownerRole, scriptRole } = namespace;
+    const passwords = { owner: passwordOf(ownerRole), script: passwordOf(scriptRole) };
+    await changeRoles([ownerRole, scriptRole], () => provisionNamespace(provisioning, namespace, passwords));
+  }
+
+  /** Ends sessions that change the roles as well and do not commit, and tries again what others came in between of. */
+  async function changeRoles<T>(roles: string[], change: () => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       try {
-        await provisionNamespace(provisioning, namespace, passwords);
-        return;
+        return await change();
       } catch (error) {
-        if (sqlState(error) !== 'XX000' || tried === provisionTries) throw error;
+        const state = sqlState(error) ?? '';
+        if (tried === roleTries || !(collisions.has(state) || state === lockNotAvailable)) throw error;
+        if (state === lockNotAvailable) await endSessions(administration, roles);
         await pause(retryMs * tried);
       }
     }
+  }
+
+  /** By the role that is mended: one time is enough for all who wait for it. */
+  const mending = new Map<string, Promise<unknown>>();
+  async function mend(role: string, work: () => Promise<unknown>): Promise<void> {
+    const running = mending.get(role) ?? changeRoles([role], work).finally(() => mending.delete(role));
+    mending.set(role, running);
+    await running;
   }
 
   /** Connects, once nothing is left of what an earlier session may have done to its role. */
@@ -154,12 +179,13 @@ export function createTailordb(options: TailordbOptions): Tailordb {
       try {
         const connection = await connectNamespace(login);
         // After it has begun, so that nothing comes in between; what it began with counts until its end.
-        const mended = await mendRoleSettings(pool, role).catch((error: unknown) => {
+        const right = await hasRightSettings(pool, role).catch((error: unknown) => {
           connection.close('its role could not be looked at');
           throw error;
         });
-        if (!mended || tried === loginTries) return connection;
-        connection.close('its role was put right');
+        if (right || tried === loginTries) return connection;
+        connection.close('its role is put right');
+        await mend(role, () => resetRoleSettings(administration, role));
       } catch (error) {
         if (tried === loginTries || !(await mendLogin(role, error))) throw error;
       }
@@ -168,21 +194,17 @@ export function createTailordb(options: TailordbOptions): Tailordb {
 
   /** @returns whether something was mended that can have made the login fail. */
   async function mendLogin(role: string, error: unknown): Promise<boolean> {
-    switch (sqlState(error)) {
-      // Its password was changed, or the server's key is a new one.
-      case '28P01':
-        await resetPassword(pool, role, passwordOf(role));
-        return true;
-      // Another server mends the role at this moment.
-      case 'XX000':
-        await pause(retryMs);
-        return true;
-      case undefined:
-        return false;
-      // A setting can make every later login fail, such as a library that is not there.
-      default:
-        return mendRoleSettings(pool, role);
+    const state = sqlState(error);
+    if (state === undefined) return false;
+    // Its password was changed, or the server's key is a new one.
+    if (state === '28P01') {
+      await mend(role, () => resetPassword(administration, role, passwordOf(role)));
+      return true;
     }
+    // A setting can make every later login fail, such as a library that is not there.
+    if (await hasRightSettings(pool, role)) return false;
+    await mend(role, () => resetRoleSettings(administration, role));
+    return true;
   }
 
   /** Takes a slot of the workspace and one of the server; who comes later waits in line. */
@@ -260,7 +282,8 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     async remove(workspaceId, name) {
       const namespace = await find(workspaceId, name);
       if (namespace === null) return false;
-      await dropNamespace(provisioning, namespace);
+      const { ownerRole, scriptRole } = namespace;
+      await changeRoles([ownerRole, scriptRole], () => dropNamespace(provisioning, namespace));
       await forgetNamespace(pool, workspaceId, name);
       return true;
     },
@@ -332,6 +355,7 @@ export function createTailordb(options: TailordbOptions): Tailordb {
       clearInterval(sweeper);
       clearInterval(watcher);
       await sweeping;
+      await administration.end();
     },
   };
 }

@@ -182,6 +182,30 @@ describe('what a role does to itself is gone with the next session', () => {
     ).toEqual([{ setconfig: ['temp_file_limit=1GB', 'log_min_messages=fatal', 'log_min_error_statement=panic'] }]);
   });
 
+  test.each([[`alter role current_user password 'mine'`], ['alter role current_user set work_mem = $$64MB$$']])(
+    'also while a session keeps the change open (%s), which holds up nobody',
+    async (sql) => {
+      const held = db.run(
+        `await db.queryObject('begin'); await db.queryObject(${JSON.stringify(sql)}); await db.queryObject('select pg_sleep(50)');`,
+      );
+      await expect.poll(sessions).toBe(1);
+      const puts = Promise.all(Array.from({ length: 30 }, () => db.client.put(db.path())));
+      expect(await other.result('return (await db.queryObject("select 1 as one")).rows;')).toEqual([{ one: 1 }]);
+      expect((await db.client.get('/readyz')).status).toBe(200);
+      expect((await puts).map(({ status }) => status)).toEqual(Array(30).fill(200));
+      expect((await held).error).toMatchObject({ name: 'PostgresError' });
+      await expectUndisturbed();
+    },
+  );
+
+  test('whatever many sessions do at once', async () => {
+    const body = `const texts = ["alter role current_user set local_preload_libraries = 'nowhere'", 'alter role current_user password null', 'alter role current_user reset all'];
+      for (const sql of texts) try { await db.queryObject(sql); } catch {}
+      return 1;`;
+    await Promise.allSettled(Array.from({ length: 24 }, () => db.run(body)));
+    await expectUndisturbed();
+  });
+
   test('DROP OWNED of a script leaves it its rights, also those on tables to come', async () => {
     expect(await outcomes('drop owned by current_user', 'drop owned by current_user cascade')).toEqual([
       'DROP',

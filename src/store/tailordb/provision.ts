@@ -5,6 +5,7 @@ import type { Pool, Queryable } from '../database.ts';
 import type { Namespace } from './names.ts';
 import type { OrphanedDatabase } from './namespaces.ts';
 import { resetRoleSettings } from './role-settings.ts';
+import { endSessions } from './sessions.ts';
 
 /** Passwords of a namespace's two roles. */
 export interface NamespacePasswords {
@@ -13,7 +14,7 @@ export interface NamespacePasswords {
 }
 
 export interface ProvisionOptions {
-  /** Connections of the platform's user to the platform's database. */
+  /** Connections of the platform's user to the platform's database, which wait for a lock only so long (55P03). */
   pool: Pool;
   databaseUrl: string;
   /** Connections that all scripts of a workspace may have, over all servers. */
@@ -91,7 +92,7 @@ export async function dropNamespace(options: ProvisionOptions, namespace: Namesp
   ]);
   const roles = rows.map(({ rolname }) => rolname);
   for (const role of roles) await pool.query(`alter role ${role} nologin`);
-  await pool.query('select pg_terminate_backend(pid) from pg_stat_activity where usename = any($1)', [roles]);
+  await endSessions(pool, roles);
   if (await databaseExists(pool, database)) {
     await inDatabase(options, database, async (db) => {
       await db.query(`drop schema if exists ${schema} cascade`);

@@ -21,19 +21,15 @@ const readSettings = `select d.datname as database, s.setconfig as settings,
   from pg_roles r left join pg_db_role_setting s on s.setrole = r.oid left join pg_database d on d.oid = s.setdatabase
   where r.rolname = $1`;
 
-/**
- * Takes away what a role has set for its later sessions (ALTER ROLE ... SET), which nobody can forbid it.
- * @returns whether there was something: then a session that has begun may have begun with it.
- */
-export async function mendRoleSettings(db: Queryable, role: string): Promise<boolean> {
+/** Whether a role's sessions begin with what they should; it may have set something (ALTER ROLE ... SET), which nobody can forbid it. */
+export async function hasRightSettings(db: Queryable, role: string): Promise<boolean> {
   const { rows } = await db.query<SettingsRow>({ name: 'role-settings', text: readSettings, values: [role] });
   const all = rows.flatMap((row) => row.settings ?? []);
   const superuser = rows[0]?.superuser ?? false;
-  const inDatabases = rows.some(({ database }) => database !== null);
   const complete = !superuser || wanted.every((setting) => all.includes(setting));
-  if (complete && !inDatabases && all.every((setting) => wanted.includes(setting))) return false;
-  await resetRoleSettings(db, role);
-  return true;
+  return (
+    complete && rows.every(({ database }) => database === null) && all.every((setting) => wanted.includes(setting))
+  );
 }
 
 /** A role's later sessions begin with what they should, and nothing else. */

@@ -11,6 +11,11 @@ export async function endBackend(db: Queryable, pid: number, role: string): Prom
   await db.query('select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and usename = $2', [pid, role]);
 }
 
+/** Ends every session of these roles. */
+export async function endSessions(db: Queryable, roles: string[]): Promise<void> {
+  await db.query('select pg_terminate_backend(pid) from pg_stat_activity where usename = any($1)', [roles]);
+}
+
 /** After what time nobody can be waiting for a session any more, ms. */
 export interface SessionTimes {
   /** A statement of a script. */
