@@ -4,6 +4,7 @@ import type { AddressRules } from './addresses.ts';
 import { connectionSlots } from './connection-slots.ts';
 import { Exchange } from './exchange.ts';
 import { guardedConnector } from './guarded-connect.ts';
+import { boundInterimResponses } from './interim-responses.ts';
 import { type Lookup, nameLookup } from './name-lookup.ts';
 
 export interface FetchBrokerOptions {
@@ -77,7 +78,7 @@ function countingAgents(connect: ReturnType<typeof guardedConnector>) {
         void old.close().finally(() => closing.delete(old));
       }
       agent ??= make();
-      return agent;
+      return agent.compose(boundInterimResponses);
     },
     destroy(): void {
       for (const each of [...closing, agent]) void each?.destroy();

@@ -1,5 +1,6 @@
 import type { FetchFailure } from './fetch-protocol.ts';
 import { ConnectFailedError, RefusedAddressError } from './guarded-connect.ts';
+import { TooManyInterimError } from './interim-responses.ts';
 
 /** What ends a request when its time is over. */
 export class FetchTimeoutError extends Error {
@@ -82,6 +83,9 @@ function describeOne(error: Error, host: string): FetchFailure['cause'] {
   }
   const known = byMessage[error.message];
   if (known !== undefined) return { code: known[0], message: known[1] };
+  if (error instanceof TooManyInterimError) {
+    return { code: 'INVALID_HTTP', message: `${host} goes on announcing an answer, and does not give it.` };
+  }
   if (error.name === 'HTTPParserError') {
     return { code: 'INVALID_HTTP', message: `${host} does not answer with valid HTTP.` };
   }
