@@ -91,11 +91,13 @@ export function createTailordb(options: TailordbOptions): Tailordb {
   const perWorkspace = Math.max(1, connections >> 1);
   const onError = (error: Error) => logger.debug({ err: error }, 'lost a connection to the database');
   const administration = openPool(databaseUrl, { max: administrators, lockMs, onError });
-  const provisioning = { pool: administration, databaseUrl, connections };
+  const provisioning = { pool: administration, databaseUrl, connections, lockMs };
   const slots = connectionSlots(connections);
   const workspaceSlots = new Map<string, { slots: ConnectionSlots; users: number }>();
 
   const passwordOf = (role: string) => keys.primary().derive(`tailordb ${role}`, 24).toString('base64url');
+
+  const stopped = new AbortController();
 
   /** Connections that scripts have. */
   const lent = new Set<NamespaceConnection>();
@@ -146,14 +148,14 @@ export function createTailordb(options: TailordbOptions): Tailordb {
   async function provision(namespace: Namespace): Promise<void> {
     const { ownerRole, scriptRole } = namespace;
     const passwords = { owner: passwordOf(ownerRole), script: passwordOf(scriptRole) };
-    await changeRoles([ownerRole, scriptRole], () => provisionNamespace(provisioning, namespace, passwords));
+    await once(namespace.id, [ownerRole, scriptRole], () => provisionNamespace(provisioning, namespace, passwords));
   }
 
   /** Ends sessions that change the roles as well and do not commit, and tries again what others came in between of. */
   async function changeRoles<T>(roles: string[], change: () => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       try {
-        return await change();
+        return await administratively(change);
       } catch (error) {
         const state = sqlState(error) ?? '';
         if (tried === roleTries || !(collisions.has(state) || state === lockNotAvailable)) throw error;
@@ -163,11 +165,21 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     }
   }
 
-  /** By the role that is mended: one time is enough for all who wait for it. */
-  const mending = new Map<string, Promise<unknown>>();
-  async function mend(role: string, work: () => Promise<unknown>): Promise<void> {
-    const running = mending.get(role) ?? changeRoles([role], work).finally(() => mending.delete(role));
-    mending.set(role, running);
+  const administrating = connectionSlots(administrators);
+  async function administratively<T>(work: () => Promise<T>): Promise<T> {
+    const giveBack = await administrating.take(stopped.signal);
+    try {
+      return await work();
+    } finally {
+      giveBack();
+    }
+  }
+
+  /** By what is put right: one time is enough for all who wait for it. */
+  const changing = new Map<string, Promise<unknown>>();
+  async function once(what: string, roles: string[], change: () => Promise<unknown>): Promise<void> {
+    const running = changing.get(what) ?? changeRoles(roles, change).finally(() => changing.delete(what));
+    changing.set(what, running);
     await running;
   }
 
@@ -185,7 +197,7 @@ export function createTailordb(options: TailordbOptions): Tailordb {
         });
         if (right || tried === loginTries) return connection;
         connection.close('its role is put right');
-        await mend(role, () => resetRoleSettings(administration, role));
+        await once(role, [role], () => resetRoleSettings(administration, role));
       } catch (error) {
         if (tried === loginTries || !(await mendLogin(role, error))) throw error;
       }
@@ -198,12 +210,12 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     if (state === undefined) return false;
     // Its password was changed, or the server's key is a new one.
     if (state === '28P01') {
-      await mend(role, () => resetPassword(administration, role, passwordOf(role)));
+      await once(role, [role], () => resetPassword(administration, role, passwordOf(role)));
       return true;
     }
     // A setting can make every later login fail, such as a library that is not there.
     if (await hasRightSettings(pool, role)) return false;
-    await mend(role, () => resetRoleSettings(administration, role));
+    await once(role, [role], () => resetRoleSettings(administration, role));
     return true;
   }
 
@@ -296,7 +308,9 @@ export function createTailordb(options: TailordbOptions): Tailordb {
         throw isConnectionError(error) ? error : notReachable(error, namespace);
       });
       try {
-        await connection.run(defaultPrivileges(namespace));
+        // A session of the script role may hold on to them.
+        const defaults = `set lock_timeout = ${lockMs}; ${defaultPrivileges(namespace)}; set lock_timeout = 0`;
+        await changeRoles([namespace.scriptRole], () => connection.run(defaults));
         const ends = await connection.run(sql);
         if (!connection.inTransaction) return ends;
         throw new JobcellError('SQL_ERROR', 'The SQL left a transaction open, which was rolled back. Commit it.');
@@ -354,6 +368,7 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     async stop() {
       clearInterval(sweeper);
       clearInterval(watcher);
+      stopped.abort();
       await sweeping;
       await administration.end();
     },

@@ -24,6 +24,11 @@ const answers: Record<string, Answer> = {
     response.setHeader('content-encoding', 'gzip');
     endless(bomb).pipe(response);
   },
+  '/crumbs': (_, socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+    endless(Buffer.from('1\r\nc\r\n'.repeat(10_000))).pipe(socket);
+  },
+  '/announces': (_, socket) => endless(Buffer.from('HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1_000))).pipe(socket),
   '/slow': (response) => drip(response, () => response.write('s')),
   '/slow-head': (_, socket) => {
     socket.write('HTTP/1.1 200 OK\r\n');

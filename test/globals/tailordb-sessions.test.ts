@@ -198,6 +198,22 @@ describe('what a role does to itself is gone with the next session', () => {
     },
   );
 
+  test.each(['the SQL of the administrator', 'PUT'])(
+    'a DROP OWNED that is kept open does not hold up %s',
+    async (what) => {
+      const held = db.run(
+        `await db.queryObject('begin'); await db.queryObject('drop owned by current_user'); await db.queryObject('select pg_sleep(50)');`,
+      );
+      await expect.poll(sessions).toBe(1);
+      // It has got to its last statement.
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      if (what === 'PUT') await db.client.expect('PUT', db.path());
+      else await db.migrate('create table while_held (n int); drop table while_held');
+      expect((await held).error).toMatchObject({ name: 'PostgresError' });
+      await expectUndisturbed();
+    },
+  );
+
   test('whatever many sessions do at once', async () => {
     const body = `const texts = ["alter role current_user set local_preload_libraries = 'nowhere'", 'alter role current_user password null', 'alter role current_user reset all'];
       for (const sql of texts) try { await db.queryObject(sql); } catch {}

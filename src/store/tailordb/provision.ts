@@ -19,6 +19,8 @@ export interface ProvisionOptions {
   databaseUrl: string;
   /** Connections that all scripts of a workspace may have, over all servers. */
   connections: number;
+  /** How long a statement in the workspace's database waits for a lock, ms. */
+  lockMs: number;
 }
 
 /** What the server is asked about its own user and version. */
@@ -161,7 +163,7 @@ async function createIfMissing(db: Queryable, statement: string): Promise<void> 
 
 /** As the platform's user, in a workspace's database. */
 async function inDatabase(
-  { databaseUrl }: ProvisionOptions,
+  { databaseUrl, lockMs }: ProvisionOptions,
   database: string,
   work: (db: Queryable) => Promise<void>,
 ): Promise<void> {
@@ -171,6 +173,7 @@ async function inDatabase(
     connectionString: url.href,
     application_name: 'jobcell',
     connectionTimeoutMillis: 10_000,
+    lock_timeout: lockMs,
   });
   client.on('error', () => undefined);
   try {
