@@ -1,10 +1,10 @@
 import { Agent, type Dispatcher } from 'undici';
 import { limits } from '../limits.ts';
 import type { AddressRules } from './addresses.ts';
+import { boundResponses } from './bounded-responses.ts';
 import { connectionSlots } from './connection-slots.ts';
 import { Exchange } from './exchange.ts';
 import { guardedConnector } from './guarded-connect.ts';
-import { boundInterimResponses } from './interim-responses.ts';
 import { type Lookup, nameLookup } from './name-lookup.ts';
 
 export interface FetchBrokerOptions {
@@ -78,7 +78,7 @@ function countingAgents(connect: ReturnType<typeof guardedConnector>) {
         void old.close().finally(() => closing.delete(old));
       }
       agent ??= make();
-      return agent.compose(boundInterimResponses);
+      return agent.compose(boundResponses);
     },
     destroy(): void {
       for (const each of [...closing, agent]) void each?.destroy();

@@ -1,6 +1,6 @@
+import { TooManyInterimError } from './bounded-responses.ts';
 import type { FetchFailure } from './fetch-protocol.ts';
 import { ConnectFailedError, RefusedAddressError } from './guarded-connect.ts';
-import { TooManyInterimError } from './interim-responses.ts';
 
 /** What ends a request when its time is over. */
 export class FetchTimeoutError extends Error {

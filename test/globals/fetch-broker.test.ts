@@ -150,7 +150,7 @@ test('a body in chunks of one byte comes in pieces, without what the chunks cost
   expect(await fetch(get(flood.url), signal)).toMatchObject({ status: 200, more: true });
   for (let i = 0; i < 20; i++) {
     const part = (await fetchRead([exchange], signal)) as { body: string };
-    expect(Buffer.from(part.body, 'base64').toString()).toMatch(/^a{1,256}$/);
+    expect(Buffer.from(part.body, 'base64').toString()).toMatch(/^a+$/);
   }
   flood.close();
 });
