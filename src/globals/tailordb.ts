@@ -84,7 +84,7 @@ const lockMs = 2_000;
 const lockNotAvailable = '55P03';
 const retryMs = 250;
 /** The password and the settings of a role may each need to be mended. */
-const loginTries = 3;
+const loginTries = 4;
 
 export function createTailordb(options: TailordbOptions): Tailordb {
   const { pool, databaseUrl, keys, connections, logger, queue = usualQueue } = options;
@@ -204,7 +204,7 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     }
   }
 
-  /** @returns whether something was mended that can have made the login fail. */
+  /** @returns whether another try may succeed: something was mended that can have made the login fail. */
   async function mendLogin(role: string, error: unknown): Promise<boolean> {
     const state = sqlState(error);
     if (state === undefined) return false;
@@ -214,7 +214,8 @@ export function createTailordb(options: TailordbOptions): Tailordb {
       return true;
     }
     // A setting can make every later login fail, such as a library that is not there.
-    if (await hasRightSettings(pool, role)) return false;
+    // They may have been put right for another login meanwhile; what is no matter of the role fails the next time as well.
+    if (await hasRightSettings(pool, role)) return !isConnectionError(error);
     await once(role, [role], () => resetRoleSettings(administration, role));
     return true;
   }
