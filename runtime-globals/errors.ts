@@ -38,8 +38,12 @@ export function errorFromHost(error: ScriptError, position: number | null): Erro
 }
 
 /** An error of ours that a call throws before it leaves the isolate. */
-export function codedError(code: IsolateCode, message: string): Error {
-  const made = new IntrinsicError(message);
+export function codedError(
+  code: IsolateCode,
+  message: string,
+  Constructor: ErrorConstructor | TypeErrorConstructor = IntrinsicError,
+): Error {
+  const made = new Constructor(message);
   defineProperty(made, 'code', hidden(code));
   weakSet(origins, made, { position: null, stack: '', code } satisfies Origin);
   return made;
@@ -53,6 +57,27 @@ export function domException(name: string, message: string): Error {
 export function failedCall(thrown: unknown, position: number | null): void {
   if (typeof thrown !== 'object' || thrown === null || weakGet(origins, thrown) !== undefined) return;
   weakSet(origins, thrown, { position, stack: '', code: undefined } satisfies Origin);
+}
+
+/** Of errors whose message has a fixed wording that programs look for: what it says, and the sentence that people need. */
+const sentences = new WeakMap<object, unknown>();
+interface Worded {
+  message: string;
+  sentence: string;
+}
+
+/** A TypeError that is reported with a sentence once it has left the script, where nobody sees its cause. */
+export function wordedError(message: string, sentence: string): Error {
+  const made = typeError(message);
+  weakSet(sentences, made, { message, sentence } satisfies Worded);
+  return made;
+}
+
+/** The message to report, unless the script has written one of its own. */
+export function reportedMessage(thrown: unknown, message: string): string {
+  if (!isError(thrown)) return message;
+  const worded = weakGet(sentences, thrown as object) as Worded | undefined;
+  return worded?.message === message ? `${message}: ${worded.sentence}` : message;
 }
 
 export function typeError(message: string): Error {

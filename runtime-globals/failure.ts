@@ -1,5 +1,5 @@
 import type { Failure, IsolateCode } from '../src/sandbox/boundary.ts';
-import { codeOf, failingPosition, isMapped } from './errors.ts';
+import { codeOf, failingPosition, isMapped, reportedMessage } from './errors.ts';
 import { stringifyJson } from './intrinsics.ts';
 import { describeThrown } from './text.ts';
 
@@ -9,7 +9,7 @@ export function failureText(thrown: unknown, threw: boolean, typeErrorCode?: Iso
   const failure = {
     __proto__: null,
     name,
-    message,
+    message: reportedMessage(thrown, message),
     stack,
     mapped: isMapped(thrown, stack),
     position: failingPosition(thrown),

@@ -6,9 +6,12 @@ import {
   append,
   defineProperty,
   getOwnPropertyDescriptor,
+  IntrinsicTypeError,
   IntrinsicUint8Array,
+  indexOf,
   ownKeys,
   parseJson,
+  slice,
   toDomText,
   toWellFormed,
   typedArrayName,
@@ -29,8 +32,8 @@ export interface Body {
   stream: Stream | undefined;
   /** It was read without a stream. */
   used: boolean;
-  /** Its bytes come from the network, so what reads them all at once is bounded. */
-  readonly limited: boolean;
+  /** The URL that its bytes come from; what reads them all at once is bounded then. Null for a body of the script's. */
+  readonly from: string | null;
 }
 
 export const bodyOfChunks = (chunks: readonly Chunk[]): Body => ({
@@ -38,21 +41,21 @@ export const bodyOfChunks = (chunks: readonly Chunk[]): Body => ({
   remote: null,
   stream: undefined,
   used: false,
-  limited: false,
+  from: null,
 });
-export const bodyOfRemote = (remote: RemoteBody): Body => ({
+export const bodyOfRemote = (remote: RemoteBody, from: string): Body => ({
   chunks: null,
   remote,
   stream: undefined,
   used: false,
-  limited: true,
+  from,
 });
-export const bodyOfStream = (stream: Stream, limited = false): Body => ({
+export const bodyOfStream = (stream: Stream, from: string | null = null): Body => ({
   chunks: null,
   remote: null,
   stream,
   used: false,
-  limited,
+  from,
 });
 
 type Extracted = { body: Body; type: string | null };
@@ -147,7 +150,7 @@ export function cloneBody(body: Body): Body {
   const branches = streams().tee(streamOf(body));
   body.stream = branches[0];
   const second = branches[1] as Stream;
-  return bodyOfStream(ofScript ? streams().withClonedChunks(second) : second, body.limited);
+  return bodyOfStream(ofScript ? streams().withClonedChunks(second) : second, body.from);
 }
 
 /** All bytes. @param method what reads them, for the error. */
@@ -159,8 +162,8 @@ async function readAll(body: Body, method: string): Promise<Chunk> {
     const bytes = chunkOf(part);
     append(parts, bytes);
     size += bytes.length;
-    if (!body.limited || size <= limits.fetchBufferedBytes) continue;
-    const error = tooLarge(method);
+    if (body.from === null || size <= limits.fetchBufferedBytes) continue;
+    const error = tooLarge(method, body.from);
     if (body.remote !== null) body.remote.cancel();
     if (body.stream !== undefined) streams().cancelTaken(body.stream, error);
     throw error;
@@ -174,12 +177,19 @@ function chunkOf(part: unknown): Chunk {
   return bytes;
 }
 
-function tooLarge(method: string): Error {
+/** A query may hold what belongs into no error. */
+const withoutQuery = (url: string) => {
+  const end = indexOf(url, '?');
+  return slice(end === -1 ? url : `${slice(url, 0, end)}?…`, 0, 200);
+};
+
+function tooLarge(method: string, url: string): Error {
   const mb = limits.fetchBufferedBytes / 1024 / 1024;
   return codedError(
     'PAYLOAD_TOO_LARGE',
-    `The response's body is larger than ${mb} MB, the limit of ${method}(). Read it as a stream instead: ` +
+    `The body from ${withoutQuery(url)} is larger than ${mb} MB, the limit of ${method}(). Read it as a stream instead: ` +
       'response.body.getReader(), pipeTo() and pipeThrough() have no such limit.',
+    IntrinsicTypeError,
   );
 }
 

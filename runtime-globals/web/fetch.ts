@@ -83,7 +83,7 @@ function responseOf(
   const headers = new Headers();
   for (let i = 0; i < pairs.length; i++) addTo(headers, pairs[i]?.[0], pairs[i]?.[1]);
   freeze(headers);
-  const body = hasNoBody(status) ? null : bodyOfRemote(remote);
+  const body = hasNoBody(status) ? null : bodyOfRemote(remote, url);
   return ownResponse({ type: 'basic', url, redirected, status, statusText, headers, body });
 }
 

@@ -225,8 +225,7 @@ function bodyFor(
   if (init.body === null) return null;
   if (isUnusable(inherited)) throw typeError('The body of the request has been read already, or is being read.');
   // Its bytes move: the old request has nothing left to read.
-  if (inherited.stream !== undefined)
-    return bodyOfStream(bundle('streams').movedTo(inherited.stream), inherited.limited);
+  if (inherited.stream !== undefined) return bodyOfStream(bundle('streams').movedTo(inherited.stream), inherited.from);
   const moved: Body = { ...inherited };
   inherited.used = true;
   return moved;

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { JobcellError } from '../errors.ts';
 
 /** What a connection is about to go to: the URL's host name, the port, and the address behind the name. */
@@ -11,6 +12,8 @@ interface Target {
 /** Which addresses scripts may connect to: public ones, and what the operator opened. */
 export interface AddressRules {
   allows(target: Target): boolean;
+  /** Whether the operator opened this host by its name. */
+  names(host: string): boolean;
 }
 
 /** One entry of JOBCELL_FETCH_ALLOW. Without a port it is about all of them. */
@@ -39,8 +42,16 @@ const global6 = networks(['2000::/3']);
 /** Special ones within it: protocol assignments with Teredo, documentation, and 6to4, which leads to any IPv4 address. */
 const special6 = networks(['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']);
 
-/** @param allowList text of JOBCELL_FETCH_ALLOW. @throws JobcellError BAD_REQUEST that names a wrong entry. */
-export function addressRules(allowList: string): AddressRules {
+/** What listens on this machine is not meant for scripts, also where its address is a public one. */
+const machineAddresses = () =>
+  Object.values(networkInterfaces()).flatMap((each) => each?.map(({ address }) => address) ?? []);
+
+/**
+ * @param allowList text of JOBCELL_FETCH_ALLOW
+ * @param ownAddresses of this machine; they may change
+ * @throws JobcellError BAD_REQUEST that names a wrong entry.
+ */
+export function addressRules(allowList: string, ownAddresses: () => string[] = machineAddresses): AddressRules {
   const openings = allowList
     .split(',')
     .map((entry) => entry.trim())
@@ -50,8 +61,10 @@ export function addressRules(allowList: string): AddressRules {
     allows(target) {
       const address = canonical(target.address);
       const host = hostName(target.host);
-      return isPublic(address) || openings.some((opening) => opens(opening, host, target.port, address));
+      if (openings.some((opening) => opens(opening, host, target.port, address))) return true;
+      return isPublic(address) && !ownAddresses().some((own) => canonical(own) === address);
     },
+    names: (host) => openings.some((opening) => 'host' in opening && opening.host === hostName(host)),
   };
 }
 

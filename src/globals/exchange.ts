@@ -24,6 +24,10 @@ export interface ExchangeOptions {
 
 type Chunk = ReadableStreamReadResult<Uint8Array>;
 
+/** Chunks that one read takes together, and bytes from which on the first one is not copied. */
+const mostChunks = 256;
+const wholeBytes = 4 * 1024;
+
 /** One request and its response. It holds a connection until its body is read to the end, or it is ended. */
 export class Exchange {
   readonly #options: ExchangeOptions;
@@ -82,17 +86,15 @@ export class Exchange {
    * exchange is ended. Rejects as `send` does.
    */
   async read(): Promise<{ bytes: Buffer; done: boolean }> {
-    const chunks: Uint8Array[] = [];
-    let size = 0;
+    const all = new Collected();
     try {
       for (let chunk = await this.#take(); ; chunk = await this.#take()) {
         if (chunk.done) {
           this.end();
-          return { bytes: Buffer.concat(chunks), done: true };
+          return { bytes: all.bytes(), done: true };
         }
-        chunks.push(chunk.value);
-        size += chunk.value.byteLength;
-        if (size >= limits.fetchChunkBytes) break;
+        all.add(chunk.value);
+        if (all.full) break;
         this.#next ??= this.#ask();
         // A failure is told by the next read, after what came before it.
         if (typeof (await this.#soon(this.#next)) !== 'object') break;
@@ -101,7 +103,7 @@ export class Exchange {
       this.end();
       throw error;
     }
-    return { bytes: Buffer.concat(chunks), done: false };
+    return { bytes: all.bytes(), done: false };
   }
 
   #take(): Promise<Chunk> {
@@ -126,6 +128,39 @@ export class Exchange {
     this.#abort.abort(reason);
     this.#upload.end();
     this.#giveBack();
+  }
+}
+
+/** A sender may make chunks of one byte: they are copied together, since each costs a hundred times what it holds. */
+class Collected {
+  #buffer: Buffer = Buffer.alloc(0);
+  #size = 0;
+  #chunks = 0;
+
+  get full(): boolean {
+    return this.#size >= limits.fetchChunkBytes || this.#chunks >= mostChunks;
+  }
+
+  add(chunk: Uint8Array): void {
+    this.#chunks++;
+    // Whole, as nearly all come.
+    if (this.#size === 0 && chunk.byteLength >= wholeBytes) {
+      this.#buffer = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    } else {
+      if (this.#size + chunk.byteLength > this.#buffer.length) this.#grow(this.#size + chunk.byteLength);
+      this.#buffer.set(chunk, this.#size);
+    }
+    this.#size += chunk.byteLength;
+  }
+
+  bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#size);
+  }
+
+  #grow(size: number): void {
+    const larger = Buffer.allocUnsafe(Math.max(size, 2 * this.#buffer.length));
+    this.#buffer.copy(larger, 0, 0, this.#size);
+    this.#buffer = larger;
   }
 }
 

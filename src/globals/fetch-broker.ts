@@ -1,9 +1,11 @@
 import { Agent, type Dispatcher } from 'undici';
 import { limits } from '../limits.ts';
 import type { AddressRules } from './addresses.ts';
+import { boundResponses } from './bounded-responses.ts';
 import { connectionSlots } from './connection-slots.ts';
 import { Exchange } from './exchange.ts';
-import { guardedConnector, type Lookup } from './guarded-connect.ts';
+import { guardedConnector } from './guarded-connect.ts';
+import { type Lookup, nameLookup } from './name-lookup.ts';
 
 export interface FetchBrokerOptions {
   rules: AddressRules;
@@ -29,7 +31,7 @@ interface FetchConnections {
  * no credentials, no cookies, and no proxy of the environment.
  */
 export function createFetchBroker(options: FetchBrokerOptions): FetchBroker {
-  const { rules, timeoutMs = limits.fetchMs, lookup } = options;
+  const { rules, timeoutMs = limits.fetchMs, lookup = nameLookup(rules) } = options;
   return {
     open() {
       const slots = connectionSlots(limits.fetchConnections);
@@ -76,7 +78,7 @@ function countingAgents(connect: ReturnType<typeof guardedConnector>) {
         void old.close().finally(() => closing.delete(old));
       }
       agent ??= make();
-      return agent;
+      return agent.compose(boundResponses);
     },
     destroy(): void {
       for (const each of [...closing, agent]) void each?.destroy();

@@ -1,5 +1,6 @@
+import { TooManyInterimError } from './bounded-responses.ts';
 import type { FetchFailure } from './fetch-protocol.ts';
-import { RefusedAddressError } from './guarded-connect.ts';
+import { ConnectFailedError, RefusedAddressError } from './guarded-connect.ts';
 
 /** What ends a request when its time is over. */
 export class FetchTimeoutError extends Error {
@@ -49,20 +50,26 @@ const byCode: Record<string, (host: string) => string> = {
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: (host) => `${host} sent a body of another length than it announced.`,
 };
 
-/**
- * @param host the URL's host, with its port where it has one
- * @param message `fetch failed`, or `terminated` for a body that broke off
- */
+/** @param message `fetch failed`, or `terminated` for a body that broke off */
 export function describeFailure(
   error: unknown,
-  host: string,
+  url: URL,
   message: 'fetch failed' | 'terminated' = 'fetch failed',
 ): FetchFailure {
-  for (let at: unknown = error; at instanceof Error; at = at.cause) {
-    const cause = describeOne(at, host);
-    if (cause !== undefined) return { message, cause };
+  // With its port where it has one. After a redirect it may be another one that could not be connected to.
+  let { host } = url;
+  let found: FetchFailure['cause'];
+  for (let at: unknown = error; at instanceof Error && found === undefined; at = at.cause) {
+    if (at instanceof ConnectFailedError) host = at.host;
+    else found = describeOne(at, host);
   }
-  return { message, cause: { code: 'FETCH_FAILED', message: `The exchange with ${host} failed.` } };
+  const { code, message: sentence } = found ?? { code: 'FETCH_FAILED', message: `The exchange with ${host} failed.` };
+  return { message, cause: { code, message: `${sentence.slice(0, -1)} (${shownUrl(url)}).` } };
+}
+
+/** A query may hold what belongs into no error. */
+function shownUrl({ protocol, host, pathname, search }: URL): string {
+  return `${protocol}//${host}${pathname}${search === '' ? '' : '?…'}`.slice(0, 200);
 }
 
 function describeOne(error: Error, host: string): FetchFailure['cause'] {
@@ -76,6 +83,9 @@ function describeOne(error: Error, host: string): FetchFailure['cause'] {
   }
   const known = byMessage[error.message];
   if (known !== undefined) return { code: known[0], message: known[1] };
+  if (error instanceof TooManyInterimError) {
+    return { code: 'INVALID_HTTP', message: `${host} goes on announcing an answer, and does not give it.` };
+  }
   if (error.name === 'HTTPParserError') {
     return { code: 'INVALID_HTTP', message: `${host} does not answer with valid HTTP.` };
   }

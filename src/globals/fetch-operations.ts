@@ -51,7 +51,7 @@ const exchangeArguments = z.tuple([z.int()]);
 
 interface Open {
   exchange: Exchange;
-  host: string;
+  url: URL;
 }
 
 export function fetchOperations(broker: FetchBroker): FetchOperations {
@@ -69,16 +69,16 @@ export function fetchOperations(broker: FetchBroker): FetchOperations {
   }
 
   async function send(number: number, outgoing: Outgoing, signal: AbortSignal): Promise<FetchAnswer<FetchedResponse>> {
-    const { host } = outgoing.url;
+    const target = outgoing.url;
     const all = openOf(signal);
     const exchange = connections.exchange(signal);
-    all.set(number, { exchange, host });
+    all.set(number, { exchange, url: target });
     let response: Response;
     try {
       response = await exchange.send(outgoing);
     } catch (error) {
       all.delete(number);
-      return { failed: describeFailure(error, host) };
+      return { failed: describeFailure(error, target) };
     }
     const { status, statusText, url, redirected } = response;
     const head = { status, statusText, url, redirected, headers: [...response.headers] };
@@ -88,7 +88,7 @@ export function fetchOperations(broker: FetchBroker): FetchOperations {
       return { ...head, body: bytes.toString('base64'), more: !done, broken: null };
     } catch (error) {
       all.delete(number);
-      return { ...head, body: '', more: false, broken: describeFailure(error, host, 'terminated') };
+      return { ...head, body: '', more: false, broken: describeFailure(error, target, 'terminated') };
     }
   }
 
@@ -131,7 +131,7 @@ export function fetchOperations(broker: FetchBroker): FetchOperations {
         return { body: bytes.toString('base64'), done };
       } catch (error) {
         all.delete(number);
-        return { failed: describeFailure(error, known.host, 'terminated') };
+        return { failed: describeFailure(error, known.url, 'terminated') };
       }
     },
 

@@ -1,16 +1,9 @@
-import { type LookupAddress, lookup as systemLookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { buildConnector } from 'undici';
 import type { AddressRules } from './addresses.ts';
+import type { Lookup } from './name-lookup.ts';
 
 const connectTimeoutMs = 10_000;
-
-/** The system's resolver, or a test's. */
-export type Lookup = (
-  host: string,
-  options: { all: true },
-  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
-) => void;
 
 /** A connection that was not made, or dropped, because scripts may not reach its address. */
 export class RefusedAddressError extends Error {
@@ -23,12 +16,25 @@ export class RefusedAddressError extends Error {
   }
 }
 
+/** No connection came about. undici looks at the code, too. */
+export class ConnectFailedError extends Error {
+  readonly host: string;
+  readonly code: string | undefined;
+
+  /** @param host with its port where the URL has one */
+  constructor(host: string, cause: Error) {
+    super('no connection', { cause });
+    this.host = host;
+    this.code = (cause as NodeJS.ErrnoException).code;
+  }
+}
+
 /**
  * An undici connector that opens connections to allowed addresses only. It resolves the name itself and hands exactly
  * the checked addresses to the socket, so a name that answers differently the next time (DNS rebinding) gains nothing;
  * every redirect comes through here as well.
  */
-export function guardedConnector(rules: AddressRules, lookup: Lookup = systemLookup): buildConnector.connector {
+export function guardedConnector(rules: AddressRules, lookup: Lookup): buildConnector.connector {
   return (options, callback) => {
     const host = options.hostname.replace(/^\[(.*)\]$/, '$1');
     const port = Number(options.port) || (options.protocol === 'https:' ? 443 : 80);
@@ -45,7 +51,7 @@ export function guardedConnector(rules: AddressRules, lookup: Lookup = systemLoo
     });
     connect(options, (...[error, socket]) => {
       if (error !== null) {
-        callback(error, null);
+        callback(new ConnectFailedError(options.host ?? host, error), null);
       } else if (allows(socket.remoteAddress ?? '')) {
         callback(null, socket);
       } else {

@@ -1,5 +1,5 @@
 import { limits } from '../limits.ts';
-import { ConnectionEndedError, ResultTooLargeError } from '../store/tailordb/connection.ts';
+import { ConnectionEndedError, CopyRefusedError, ResultTooLargeError } from '../store/tailordb/connection.ts';
 import type { SqlFailure } from './tailordb-protocol.ts';
 
 /** Characters of each text; a script can make an error as long as it likes. */
@@ -9,6 +9,7 @@ const sqlStates = {
   connectionLost: '08006',
   idleTransaction: '25P03',
   invalidText: '22021',
+  notSupported: '0A000',
   tooLarge: '54000',
 } as const;
 
@@ -44,6 +45,12 @@ export function sqlFailure(error: unknown): SqlFailure | undefined {
     return ownFailure(
       'connectionLost',
       `The statement failed: ${error.message}. Whether it was carried out is not known, unless it was in a transaction, which was rolled back.`,
+    );
+  }
+  if (error instanceof CopyRefusedError) {
+    return ownFailure(
+      'notSupported',
+      'COPY is not possible in tailordb.Client, and nothing was done. Write rows with INSERT and read them with SELECT.',
     );
   }
   const state = sqlState(error);

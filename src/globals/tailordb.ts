@@ -4,7 +4,7 @@ import { limits } from '../limits.ts';
 import { ownNamePattern } from '../own-names.ts';
 import type { SecretKeys } from '../secret-key.ts';
 import { isConnectionError } from '../store/connection-errors.ts';
-import type { Pool } from '../store/database.ts';
+import { openPool, type Pool } from '../store/database.ts';
 import { connectNamespace, type NamespaceConnection } from '../store/tailordb/connection.ts';
 import type { Namespace } from '../store/tailordb/names.ts';
 import {
@@ -15,13 +15,14 @@ import {
   putNamespace,
 } from '../store/tailordb/namespaces.ts';
 import {
+  defaultPrivileges,
   dropDatabase,
   dropNamespace,
-  endBackend,
-  notificationQueueUsage,
   provisionNamespace,
   resetPassword,
 } from '../store/tailordb/provision.ts';
+import { hasRightSettings, resetRoleSettings } from '../store/tailordb/role-settings.ts';
+import { endBackend, endOverdueSessions, endSessions, notificationQueueUsage } from '../store/tailordb/sessions.ts';
 import { type ConnectionSlots, connectionSlots } from './connection-slots.ts';
 import { sqlFailure, sqlState } from './sql-failure.ts';
 import type { LentConnection } from './tailordb-client.ts';
@@ -56,26 +57,47 @@ export interface Tailordb {
    * @throws JobcellError NAMESPACE_NOT_FOUND, OVERLOADED, UNAVAILABLE, NO_SECRET_KEY
    */
   connect(workspaceId: string, name: string, signal: AbortSignal): Promise<LentConnection>;
-  /** Drops the databases of workspaces that are gone now, instead of within a minute. */
+  /** Drops the databases of workspaces that are gone, and ends sessions of lost servers, now instead of within a minute. */
   tidyUp(): void;
   stop(): Promise<void>;
 }
 
 const sweepMs = 60_000;
+/** Their own server ends sessions well before; these are those of a server that was lost. */
+const overdueGraceMs = 20_000;
+const overdue = {
+  statementMs: limits.tailordbStatementMs + overdueGraceMs,
+  ownerStatementMs: limits.tailordbMigrationMs + overdueGraceMs,
+  idleMs: limits.tailordbIdleMs + overdueGraceMs,
+};
 /** A session that listens in an open transaction keeps every later notification of the server in the queue, 8 GB of them. */
 const usualQueue = { most: 0.25, lookMs: 5_000 };
-/** Two servers that make the same roles at the same moment get in each other's way (XX000, "tuple concurrently updated"). */
-const provisionTries = 4;
+/**
+ * Who changes a role gets in the way of another server that does, or of the role itself: PostgreSQL refuses the later one
+ * (XX000, "tuple concurrently updated", or 23505).
+ */
+const roleTries = 5;
+const collisions = new Set(['XX000', '23505']);
+/** Connections that change roles and databases, so that what scripts lock holds up nothing else; and how long they wait, ms. */
+const administrators = 2;
+const lockMs = 2_000;
+const lockNotAvailable = '55P03';
 const retryMs = 250;
+/** The password and the settings of a role may each need to be mended. */
+const loginTries = 4;
 
 export function createTailordb(options: TailordbOptions): Tailordb {
   const { pool, databaseUrl, keys, connections, logger, queue = usualQueue } = options;
   const perWorkspace = Math.max(1, connections >> 1);
-  const provisioning = { pool, databaseUrl, connections };
+  const onError = (error: Error) => logger.debug({ err: error }, 'lost a connection to the database');
+  const administration = openPool(databaseUrl, { max: administrators, lockMs, onError });
+  const provisioning = { pool: administration, databaseUrl, connections, lockMs };
   const slots = connectionSlots(connections);
   const workspaceSlots = new Map<string, { slots: ConnectionSlots; users: number }>();
 
   const passwordOf = (role: string) => keys.primary().derive(`tailordb ${role}`, 24).toString('base64url');
+
+  const stopped = new AbortController();
 
   /** Connections that scripts have. */
   const lent = new Set<NamespaceConnection>();
@@ -105,13 +127,15 @@ export function createTailordb(options: TailordbOptions): Tailordb {
 
   function tidyUp(): void {
     sweeping = sweeping.then(sweep).catch((error: unknown) => {
-      logger.warn({ err: error }, 'could not drop the database of a workspace that is gone; it is tried again');
+      logger.warn({ err: error }, 'could not tidy up after scripts in PostgreSQL; it is tried again');
     });
   }
 
   async function sweep(): Promise<void> {
+    const ended = await endOverdueSessions(pool, overdue);
+    if (ended > 0) logger.warn({ ended }, 'ended TailorDB sessions that nobody waits for any more');
     for (const orphan of await orphanedDatabases(pool)) {
-      await dropDatabase(pool, orphan);
+      await dropDatabase(administration, orphan);
       await forgetDatabase(pool, orphan.workspaceId);
       logger.info({ database: orphan.database }, 'dropped the database of a workspace that is gone');
     }
@@ -122,30 +146,78 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     ownNamePattern.test(name) ? getNamespace(pool, workspaceId, name) : Promise.resolve(null);
 
   async function provision(namespace: Namespace): Promise<void> {
-    const passwords = { owner: passwordOf(namespace.ownerRole), script: passwordOf(namespace.scriptRole) };
+    const { ownerRole, scriptRole } = namespace;
+    const passwords = { owner: passwordOf(ownerRole), script: passwordOf(scriptRole) };
+    await once(namespace.id, [ownerRole, scriptRole], () => provisionNamespace(provisioning, namespace, passwords));
+  }
+
+  /** Ends sessions that change the roles as well and do not commit, and tries again what others came in between of. */
+  async function changeRoles<T>(roles: string[], change: () => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       try {
-        await provisionNamespace(provisioning, namespace, passwords);
-        return;
+        return await administratively(change);
       } catch (error) {
-        if (sqlState(error) !== 'XX000' || tried === provisionTries) throw error;
+        const state = sqlState(error) ?? '';
+        if (tried === roleTries || !(collisions.has(state) || state === lockNotAvailable)) throw error;
+        if (state === lockNotAvailable) await endSessions(administration, roles);
         await pause(retryMs * tried);
       }
     }
   }
 
-  /** Connects, and mends a password that does not fit: the role has changed it, or the server's key is a new one. */
+  const administrating = connectionSlots(administrators);
+  async function administratively<T>(work: () => Promise<T>): Promise<T> {
+    const giveBack = await administrating.take(stopped.signal);
+    try {
+      return await work();
+    } finally {
+      giveBack();
+    }
+  }
+
+  /** By what is put right: one time is enough for all who wait for it. */
+  const changing = new Map<string, Promise<unknown>>();
+  async function once(what: string, roles: string[], change: () => Promise<unknown>): Promise<void> {
+    const running = changing.get(what) ?? changeRoles(roles, change).finally(() => changing.delete(what));
+    changing.set(what, running);
+    await running;
+  }
+
+  /** Connects, once nothing is left of what an earlier session may have done to its role. */
   async function logIn(namespace: Namespace, role: string, statementMs: number): Promise<NamespaceConnection> {
     const { database, schema } = namespace;
-    const password = passwordOf(role);
-    const login = { databaseUrl, database, schema, role, password, statementMs };
-    try {
-      return await connectNamespace(login);
-    } catch (error) {
-      if (sqlState(error) !== '28P01') throw error;
-      await resetPassword(pool, role, password);
-      return connectNamespace(login);
+    const login = { databaseUrl, database, schema, role, password: passwordOf(role), statementMs };
+    for (let tried = 1; ; tried++) {
+      try {
+        const connection = await connectNamespace(login);
+        // After it has begun, so that nothing comes in between; what it began with counts until its end.
+        const right = await hasRightSettings(pool, role).catch((error: unknown) => {
+          connection.close('its role could not be looked at');
+          throw error;
+        });
+        if (right || tried === loginTries) return connection;
+        connection.close('its role is put right');
+        await once(role, [role], () => resetRoleSettings(administration, role));
+      } catch (error) {
+        if (tried === loginTries || !(await mendLogin(role, error))) throw error;
+      }
     }
+  }
+
+  /** @returns whether another try may succeed: something was mended that can have made the login fail. */
+  async function mendLogin(role: string, error: unknown): Promise<boolean> {
+    const state = sqlState(error);
+    if (state === undefined) return false;
+    // Its password was changed, or the server's key is a new one.
+    if (state === '28P01') {
+      await once(role, [role], () => resetPassword(administration, role, passwordOf(role)));
+      return true;
+    }
+    // A setting can make every later login fail, such as a library that is not there.
+    // They may have been put right for another login meanwhile; what is no matter of the role fails the next time as well.
+    if (await hasRightSettings(pool, role)) return !isConnectionError(error);
+    await once(role, [role], () => resetRoleSettings(administration, role));
+    return true;
   }
 
   /** Takes a slot of the workspace and one of the server; who comes later waits in line. */
@@ -223,7 +295,8 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     async remove(workspaceId, name) {
       const namespace = await find(workspaceId, name);
       if (namespace === null) return false;
-      await dropNamespace(provisioning, namespace);
+      const { ownerRole, scriptRole } = namespace;
+      await changeRoles([ownerRole, scriptRole], () => dropNamespace(provisioning, namespace));
       await forgetNamespace(pool, workspaceId, name);
       return true;
     },
@@ -236,6 +309,9 @@ export function createTailordb(options: TailordbOptions): Tailordb {
         throw isConnectionError(error) ? error : notReachable(error, namespace);
       });
       try {
+        // A session of the script role may hold on to them.
+        const defaults = `set lock_timeout = ${lockMs}; ${defaultPrivileges(namespace)}; set lock_timeout = 0`;
+        await changeRoles([namespace.scriptRole], () => connection.run(defaults));
         const ends = await connection.run(sql);
         if (!connection.inTransaction) return ends;
         throw new JobcellError('SQL_ERROR', 'The SQL left a transaction open, which was rolled back. Commit it.');
@@ -293,7 +369,9 @@ export function createTailordb(options: TailordbOptions): Tailordb {
     async stop() {
       clearInterval(sweeper);
       clearInterval(watcher);
+      stopped.abort();
       await sweeping;
+      await administration.end();
     },
   };
 }

@@ -16,22 +16,23 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number);
  */
 const idleInTransactionMs = 10_000;
 
-const connection = (url: string) => ({
+const connection = (url: string, lockMs = 0) => ({
   connectionString: url,
-  options: `-c search_path=${schemaName} -c idle_in_transaction_session_timeout=${idleInTransactionMs}`,
+  options: `-c search_path=${schemaName} -c idle_in_transaction_session_timeout=${idleInTransactionMs} -c lock_timeout=${lockMs}`,
 });
 
 /**
  * @param options.answerMs a connection, or an answer, that takes longer is given up and its connection dropped: a
  * network that swallows packets tells nobody, and TCP itself gives up after a quarter of an hour. No limit by default.
+ * @param options.lockMs a statement that waits longer for a lock fails (55P03). No limit by default.
  */
 export function openPool(
   url: string,
-  options: { max: number; answerMs?: number; onError: (error: Error) => void },
+  options: { max: number; answerMs?: number; lockMs?: number; onError: (error: Error) => void },
 ): Pool {
-  const { max, answerMs } = options;
+  const { max, answerMs, lockMs } = options;
   const pool = new pg.Pool({
-    ...connection(url),
+    ...connection(url, lockMs),
     max,
     application_name: 'jobcell',
     keepAlive: true,

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from 'pino';
 import { JobcellError } from '../errors.ts';
 import { databaseEnvironment, dataFolderArgument } from './embedded-folder.ts';
+import { readLines } from './embedded-log.ts';
 import { type DatabaseUser, ownName } from './embedded-user.ts';
 
 /** One run of PostgreSQL, from its start to its end. */
@@ -119,6 +119,9 @@ function postgresSettings(socketFolder: string, durable: boolean): string[] {
     timezone: 'UTC',
     log_timezone: 'UTC',
     log_line_prefix: '',
+    // Statements are as long as who sends them likes, and hold what is in the tables.
+    log_min_error_statement: 'panic',
+    log_parameter_max_length_on_error: '0',
   };
   return ['-D', dataFolderArgument, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])];
 }
@@ -126,7 +129,7 @@ function postgresSettings(socketFolder: string, durable: boolean): string[] {
 /** Passes on PostgreSQL's log, keeps its last lines for an error, and notices its end. */
 function follow(child: ChildProcess, logger: Logger): PostgresProcess {
   const lastLines: string[] = [];
-  createInterface({ input: child.stderr! }).on('line', (line) => {
+  readLines(child.stderr!, (line) => {
     lastLines.push(line);
     if (lastLines.length > 10) lastLines.shift();
     logger[line.startsWith('PANIC') ? 'error' : 'debug']({ line }, 'embedded PostgreSQL');

@@ -78,6 +78,11 @@ const others: Record<string, readonly Ending[]> = {
   '105': ['returned', 'memory', 'cpu'],
   '106': ['memory', 'cpu'],
   '107': ['memory', 'cpu'],
+  '120': ['returned', 'memory'],
+  '122': ['memory', 'cpu'],
+  '123': ['returned', 'memory', 'error'],
+  '124': ['returned', 'memory', 'cpu', 'error'],
+  '125': ['returned', 'error'],
 };
 
 export const byNumber = (a: string, b: string) => a.localeCompare(b, 'en', { numeric: true });

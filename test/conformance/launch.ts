@@ -9,8 +9,11 @@ import { type CpuLimits, environmentOf, type TargetServer } from './target.ts';
 
 const adminToken = 'conformance-admin-token';
 
-/** A server on its own embedded database, in a folder that goes with it. */
-export async function launchServer(cpu: CpuLimits): Promise<TargetServer & { stop(): Promise<void> }> {
+/**
+ * A server on its own embedded database, in a folder that goes with it.
+ * @param web the URL of a server that scripts may fetch from
+ */
+export async function launchServer(cpu: CpuLimits, web: string): Promise<TargetServer & { stop(): Promise<void> }> {
   const dataDir = mkdtempSync(join(tmpdir(), 'jobcell-conformance-'));
   const child = spawn(process.execPath, [join(packageRoot, 'dist', 'jobcell.js'), 'serve'], {
     env: {
@@ -20,6 +23,7 @@ export async function launchServer(cpu: CpuLimits): Promise<TargetServer & { sto
       JOBCELL_PORT: '0',
       JOBCELL_ADMIN_TOKEN: adminToken,
       JOBCELL_DATA_DIR: dataDir,
+      JOBCELL_FETCH_ALLOW: new URL(web).host,
       JOBCELL_LOG_LEVEL: process.env.JOBCELL_LOG_LEVEL ?? 'error',
       ...environmentOf(cpu),
     },

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { packageRoot } from '../../src/paths.ts';
 import { type Attack, byNumber, loadAttacks } from './attacks.ts';
 import { type HonestUse, honestUses } from './honest.ts';
+import { startHostileWeb } from './hostile-web.ts';
 import { launchServer } from './launch.ts';
 import { type HonestRow, lineOf, mb, page } from './report.ts';
 import { type Row, rules, runRow } from './rows.ts';
@@ -21,6 +22,7 @@ const startedAt = new Date();
 // The server ends with this process, and what it leaves behind is removed at its exit.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
 
+const web = await startHostileWeb();
 const rows: Row[] = [];
 const honest: HonestRow[] = [];
 const attacks = loadAttacks().filter(({ name }) => matches(name));
@@ -38,6 +40,7 @@ await withServer(shortCpuLimits, async (target, sampler) => {
   for (const attack of attacks) if (mayMeetCpu(attack)) await runAttack(target, sampler, attack);
 });
 
+web.stop();
 const failed =
   rows.filter(({ violations }) => violations.length > 0).length + honest.filter((row) => !row.right).length;
 if (chosen.length === 0) {
@@ -49,9 +52,10 @@ console.log(`${rows.length + honest.length} rows, ${failed} of them not as they 
 process.exitCode = failed === 0 ? 0 : 1;
 
 async function withServer(cpu: CpuLimits, work: (target: Target, sampler: Sampler) => Promise<void>): Promise<void> {
-  const server = await launchServer(cpu);
+  const server = await launchServer(cpu, web.url);
   try {
     const target = await openTarget(server, cpu);
+    await target.furnish(web.url);
     // The server has grown to its usual size before it is measured.
     await target.cleanRuns(100);
     const sampler = await startSampler(server.pid);

@@ -44,6 +44,11 @@ export interface Target {
   readonly server: TargetServer;
   readonly cpu: CpuLimits;
   run(kind: Kind, name: string, source: string): Promise<Outcome>;
+  /**
+   * Gives the attacks what some of them are about: a namespace `attacks` with a table, a machine user of that name, and a vault
+   * of that name with the URL of a server that they may fetch from, and a hundred secrets.
+   */
+  furnish(webUrl: string): Promise<void>;
   /** So many runs that do nothing wrong, a few at a time, in another workspace. @returns what was wrong with them. */
   cleanRuns(count: number): Promise<string[]>;
 }
@@ -79,6 +84,7 @@ export async function openTarget(server: TargetServer, cpu: CpuLimits): Promise<
     server,
     cpu,
     run: (kind, name, source) => (kind === 'function' ? runFunction(hostile, source) : runJob(hostile, name, source)),
+    furnish: (webUrl) => furnish(hostile, webUrl),
     async cleanRuns(count) {
       const wrong: string[] = [];
       let next = 0;
@@ -92,6 +98,20 @@ export async function openTarget(server: TargetServer, cpu: CpuLimits): Promise<
       return wrong;
     },
   };
+}
+
+async function furnish({ client, path }: Workspace, webUrl: string): Promise<void> {
+  await client.expect('PUT', `${path}/tailordb/attacks`);
+  const sql = 'create table flood (n int generated always as identity, text text)';
+  await client.expect('POST', `${path}/tailordb/attacks/sql`, { body: { sql } });
+  await client.expect('PUT', `${path}/machine-users/attacks/attacks`, {
+    body: { attributeMap: { text: 'a'.repeat(15_000) } },
+  });
+  await client.expect('PUT', `${path}/vaults/attacks`);
+  const secret = (name: string, value: string) =>
+    client.expect('PUT', `${path}/vaults/attacks/secrets/${name}`, { body: { value } });
+  await secret('web', webUrl);
+  for (let n = 0; n < limits.secretNames; n++) await secret(`s${n}`, 's'.repeat(limits.secretBytes));
 }
 
 async function runFunction(workspace: Workspace, script: string): Promise<Outcome> {

@@ -4,6 +4,20 @@ import { addressRules } from '../../src/globals/addresses.ts';
 const allows = (allowList: string, address: string, host = address, port = 80) =>
   addressRules(allowList).allows({ host, port, address });
 
+test('this machine is refused at each of its addresses, unless one is opened', () => {
+  const own = () => ['127.0.0.1', '8.8.4.4', '2606:4700:0:0::1'];
+  const allowed = (allowList: string, address: string) =>
+    addressRules(allowList, own).allows({ host: 'a.example', port: 80, address });
+  expect(['8.8.4.4', '::ffff:8.8.4.4', '2606:4700::1', '8.8.4.5'].map((address) => allowed('', address))).toEqual([
+    false,
+    false,
+    false,
+    true,
+  ]);
+  expect(allowed('8.8.4.4', '8.8.4.4')).toBe(true);
+  expect(allowed('a.example', '8.8.4.4')).toBe(true);
+});
+
 describe('without an allow-list', () => {
   test.each([
     '0.0.0.0',

@@ -1,4 +1,6 @@
 import type { LookupAddress } from 'node:dns';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, beforeAll, expect, test } from 'vitest';
 import { addressRules } from '../../src/globals/addresses.ts';
 import { createFetchBroker } from '../../src/globals/fetch-broker.ts';
@@ -77,15 +79,16 @@ test('a name without an address is an error', async () => {
 test('a server that does not answer, or a body that nobody reads, is given up in time', async () => {
   const { fetch, fetchRead } = operations({ allow: '127.0.0.1', timeoutMs: 300 });
   const signal = forever();
-  const message = `The exchange with 127.0.0.1:${web.port} took longer than 0.3 s.`;
+  const message = (path: string) =>
+    `The exchange with 127.0.0.1:${web.port} took longer than 0.3 s (${web.url}${path}).`;
   expect(await fetch(get(`${web.url}/silent`), signal)).toEqual({
-    failed: { message: 'fetch failed', cause: { code: 'ETIMEDOUT', message } },
+    failed: { message: 'fetch failed', cause: { code: 'ETIMEDOUT', message: message('/silent') } },
   });
   const exchange = nextExchange;
   expect(await fetch(get(`${web.url}/large`), signal)).toMatchObject({ more: true });
   await new Promise((resolve) => setTimeout(resolve, 400));
   expect(await fetchRead([exchange], signal)).toEqual({
-    failed: { message: 'terminated', cause: { code: 'ETIMEDOUT', message } },
+    failed: { message: 'terminated', cause: { code: 'ETIMEDOUT', message: message('/large') } },
   });
 });
 
@@ -103,6 +106,53 @@ test('a body that is not read holds its connection until it is canceled or its s
   const another = fetch(get(web.url), forever());
   script.abort();
   expect(await another).toMatchObject({ status: 200 });
+});
+
+/** A server that sends this to whoever connects, the last part without end. */
+async function floods(first: string, endless: string): Promise<{ url: string; close(): void }> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on('error', () => {}).resume());
+    const more = () => {
+      while (!socket.destroyed && socket.write(endless.repeat(2_000)));
+    };
+    socket.on('drain', more).write(first || endless);
+    more();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    close() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+test('a server that goes on announcing an answer is given up; one that announces it a few times is not', async () => {
+  const { fetch } = operations({ allow: '127.0.0.1' });
+  const announcement = 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n';
+  const flood = await floods('', announcement);
+  expect(await fetch(get(flood.url), forever())).toMatchObject({
+    failed: { message: 'fetch failed', cause: { code: 'INVALID_HTTP' } },
+  });
+  flood.close();
+  const honest = await floods(`${announcement.repeat(3)}HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n`, 'a');
+  expect(await fetch(get(honest.url), forever())).toMatchObject({ status: 200 });
+  honest.close();
+});
+
+test('a body in chunks of one byte comes in pieces, without what the chunks cost (S4)', async () => {
+  const { fetch, fetchRead } = operations({ allow: '127.0.0.1' });
+  const flood = await floods('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n', '1\r\na\r\n');
+  const signal = forever();
+  const exchange = nextExchange;
+  expect(await fetch(get(flood.url), signal)).toMatchObject({ status: 200, more: true });
+  for (let i = 0; i < 20; i++) {
+    const part = (await fetchRead([exchange], signal)) as { body: string };
+    expect(Buffer.from(part.body, 'base64').toString()).toMatch(/^a+$/);
+  }
+  flood.close();
 });
 
 test("a body's rest is only there for the script that fetched it", async () => {

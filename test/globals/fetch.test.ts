@@ -152,13 +152,13 @@ describe('an answer', () => {
       `const response = await fetch(web + '/bytes?size=' + args.size);
        const copy = response.clone();
        const errors = [];
-       for (const each of [response, copy]) try { await each.text() } catch (error) { errors.push([error.code, error.message]) }
+       for (const each of [response, copy]) try { await each.text() } catch (error) { errors.push([error.name, error.code, error.message]) }
        return errors.concat([[(await fetch(web + '/echo')).status]]);`,
       { size },
     );
     expect(seen).toEqual([
-      ['PAYLOAD_TOO_LARGE', expect.stringContaining('larger than 10 MB, the limit of text()')],
-      ['PAYLOAD_TOO_LARGE', expect.stringContaining('10 MB')],
+      ['TypeError', 'PAYLOAD_TOO_LARGE', expect.stringContaining('/bytes?… is larger than 10 MB, the limit of text()')],
+      ['TypeError', 'PAYLOAD_TOO_LARGE', expect.stringContaining('10 MB')],
       [200],
     ]);
   });
@@ -251,6 +251,20 @@ describe('redirects', () => {
     expect(seen).toEqual([true, true, 302, '/echo', 'UNEXPECTED_REDIRECT']);
   });
 
+  test('that lead to a closed port name the port, and where it all began', async () => {
+    const seen = await failure(`${web.url}/to?url=${encodeURIComponent('http://127.0.0.1:1/closed')}`);
+    // undici refuses port 1 as one of another protocol.
+    expect(seen).toMatchObject({ code: 'BAD_PORT', cause: expect.stringContaining(`(${web.url}/to?…).`) });
+    const closed = createServer();
+    await once(closed.listen(0, '127.0.0.1'), 'listening');
+    const { port } = closed.address() as { port: number };
+    await new Promise((resolve) => closed.close(resolve));
+    expect(await failure(`${web.url}/to?url=${encodeURIComponent(`http://127.0.0.1:${port}/`)}`)).toMatchObject({
+      code: 'ECONNREFUSED',
+      cause: `Nothing listens at 127.0.0.1:${port}: the connection was refused (${web.url}/to?…).`,
+    });
+  });
+
   test('in a circle end', async () => {
     expect(await failure(`${web.url}/circle`)).toMatchObject({ message: 'fetch failed', code: 'TOO_MANY_REDIRECTS' });
   });
@@ -292,7 +306,9 @@ test('a private address is refused, however it is written', async () => {
   expect(seen).toEqual(hosts.map((host) => [host, 'TypeError', 'fetch failed', 'ADDRESS_NOT_ALLOWED']));
   expect(hiddenRequests).toBe(0);
   expect((await failure(`http://127.2:${hidden.port}/`)) as object).toMatchObject({
-    cause: '127.0.0.2 is a private or local address, or a name of one; scripts on this server may not reach it.',
+    cause:
+      '127.0.0.2 is a private or local address, or a name of one; scripts on this server may not reach it ' +
+      `(http://127.0.0.2:${hidden.port}/).`,
   });
 });
 
@@ -317,7 +333,7 @@ describe('failures are those an author knows', () => {
       name: 'TypeError',
       message: 'fetch failed',
       code: 'ECONNREFUSED',
-      cause: `Nothing listens at 127.0.0.1:${port}: the connection was refused.`,
+      cause: `Nothing listens at 127.0.0.1:${port}: the connection was refused (http://127.0.0.1:${port}/).`,
     });
   });
 
@@ -344,7 +360,7 @@ describe('failures are those an author knows', () => {
     });
     expect(await failure(`https://127.0.0.1:${port}/`)).toMatchObject({
       code: expect.stringMatching(/^ERR_SSL/),
-      cause: `127.0.0.1:${port} does not speak TLS as it should.`,
+      cause: `127.0.0.1:${port} does not speak TLS as it should (https://127.0.0.1:${port}/).`,
     });
     odd.close();
   });
@@ -353,17 +369,27 @@ describe('failures are those an author knows', () => {
     const seen = await result(`
       const response = await fetch(web + '/breaks');
       try { await response.text() } catch (error) { return [response.status, error.name, error.message, error.cause.message] }`);
-    expect(seen).toEqual([200, 'TypeError', 'terminated', `127.0.0.1:${web.port} closed the connection.`]);
+    expect(seen).toEqual([
+      200,
+      'TypeError',
+      'terminated',
+      `127.0.0.1:${web.port} closed the connection (${web.url}/breaks).`,
+    ]);
   });
 
   test('one that nobody catches fails the execution, with its cause and without anything of ours', async () => {
-    const { status, error } = await run(`await fetch('http://127.0.0.2/');`);
+    const { status, error } = await run(`await fetch('http://127.0.0.2/a?token=x#y');`);
     expect(status).toBe('FAILED');
-    expect(error).toMatchObject({ name: 'TypeError', message: 'fetch failed', kind: 'USER_RUNTIME' });
+    expect(error).toMatchObject({
+      name: 'TypeError',
+      message:
+        'fetch failed: 127.0.0.2 is a private or local address, or a name of one; scripts on this server may not reach it (http://127.0.0.2/a?…).',
+      kind: 'USER_RUNTIME',
+    });
     expect(error!.stack).toMatch(
       /^TypeError: fetch failed\n {4}at async main \(fetch-\d+@1\.js:1:\d+\)\nCaused by ADDRESS/,
     );
-    expect(error!.stack).not.toMatch(/undici|node_modules|node:|jobcell:/);
+    expect(error!.stack).not.toMatch(/undici|node_modules|node:|jobcell:|token/);
   });
 });
 

@@ -112,7 +112,9 @@ test('what reads all of a body at once ends at 10 MB, with the way out; a stream
     let size = 0;
     for await (const chunk of (await fetch(web + '/bytes?mib=11')).body) size += chunk.length;
     return { errors, size };`);
-  const message = expect.stringMatching(/^The response's body is larger than 10 MB, .*response\.body\.getReader\(\)/);
+  const message = expect.stringMatching(
+    /^The body from http:\/\/127\.0\.0\.1:\d+\/\S+ is larger than 10 MB, .*response\.body\.getReader\(\)/,
+  );
   expect(seen).toEqual({
     errors: [...Array(6).fill(['PAYLOAD_TOO_LARGE', true, message]), ['PAYLOAD_TOO_LARGE']],
     size: 11 * MiB,

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { limits } from '../../limits.ts';
+import { isCopy } from './copy.ts';
 import { type Column, RowEncoder, type RowsPart } from './rows.ts';
 import { type RowSink, type Tap, tapConnection } from './tap.ts';
 
@@ -29,6 +30,9 @@ export class ConnectionEndedError extends Error {}
 /** The result is larger than a script may read. The connection has been ended with it. */
 export class ResultTooLargeError extends Error {}
 
+/** PostgreSQL would send or expect what no script can take or give. The connection goes on as if nothing had been asked. */
+export class CopyRefusedError extends Error {}
+
 /** What a statement's parts are held in until somebody takes them. One a connection. */
 const partBytes = 256 * 1024;
 
@@ -43,7 +47,7 @@ export interface NamespaceConnection {
   readonly inTransaction: boolean;
   /**
    * Runs a statement with PostgreSQL's text of its parameters, and answers the first part of its result.
-   * @throws pg.DatabaseError what PostgreSQL says; ConnectionEndedError; ResultTooLargeError
+   * @throws pg.DatabaseError what PostgreSQL says; ConnectionEndedError; ResultTooLargeError; CopyRefusedError
    */
   execute(sql: string, parameters: (string | null)[]): Promise<ResultPart>;
   /** The next part. Nothing more is read from PostgreSQL than that. @throws as execute */
@@ -123,6 +127,7 @@ class Connection implements NamespaceConnection {
   }
 
   execute(sql: string, parameters: (string | null)[]): Promise<ResultPart> {
+    if (isCopy(sql)) return Promise.reject(new CopyRefusedError('COPY is not possible here'));
     const statement = new Statement(sql, parameters, this.#tap, this.#buffer);
     return this.#submit(statement).next();
   }
@@ -270,7 +275,7 @@ class Statement implements pg.Submittable, RowSink {
     connection.sendCopyFail('COPY from the client is not possible here; use INSERT');
   }
 
-  /** Its rows never come so far (`tap.ts`). */
+  /** Of the administrator's SQL only. Its rows never come so far (`tap.ts`). */
   handleCopyData(): void {}
 
   #finish(): void {

@@ -4,6 +4,8 @@ import { JobcellError } from '../../errors.ts';
 import type { Pool, Queryable } from '../database.ts';
 import type { Namespace } from './names.ts';
 import type { OrphanedDatabase } from './namespaces.ts';
+import { resetRoleSettings } from './role-settings.ts';
+import { endSessions } from './sessions.ts';
 
 /** Passwords of a namespace's two roles. */
 export interface NamespacePasswords {
@@ -12,11 +14,13 @@ export interface NamespacePasswords {
 }
 
 export interface ProvisionOptions {
-  /** Connections of the platform's user to the platform's database. */
+  /** Connections of the platform's user to the platform's database, which wait for a lock only so long (55P03). */
   pool: Pool;
   databaseUrl: string;
   /** Connections that all scripts of a workspace may have, over all servers. */
   connections: number;
+  /** How long a statement in the workspace's database waits for a lock, ms. */
+  lockMs: number;
 }
 
 /** What the server is asked about its own user and version. */
@@ -53,7 +57,7 @@ export async function provisionNamespace(
   await putRole(pool, rights, ownerRole, passwords.owner);
   await putRole(pool, rights, scriptRole, passwords.script);
   await createIfMissing(pool, `create database ${database} template template0 encoding 'UTF8'`);
-  for (const role of [ownerRole, scriptRole]) await pool.query(`alter role ${role} in database ${database} reset all`);
+  for (const role of [ownerRole, scriptRole]) await resetRoleSettings(pool, role);
   await pool.query(`alter database ${database} connection limit ${options.connections}`);
   await pool.query(`revoke all on database ${database} from public`);
   await pool.query(`grant connect on database ${database} to ${ownerRole}, ${scriptRole}`);
@@ -62,26 +66,23 @@ export async function provisionNamespace(
     await createIfMissing(db, `create schema ${schema}`);
     await db.query(`grant usage, create on schema ${schema} to ${ownerRole}`);
     await db.query(`grant usage on schema ${schema} to ${scriptRole}`);
-    const defaults = `alter default privileges for role ${ownerRole} in schema ${schema}`;
-    await db.query(`${defaults} grant select, insert, update, delete on tables to ${scriptRole}`);
-    await db.query(`${defaults} grant usage, select, update on sequences to ${scriptRole}`);
+    await db.query(defaultPrivileges(namespace));
   });
+}
+
+/**
+ * SQL that gives the script role its rights on what the owner makes from now on. Either of them can take that back (DROP
+ * OWNED BY current_user), so it is said again before the owner makes something.
+ */
+export function defaultPrivileges({ schema, ownerRole, scriptRole }: Namespace): string {
+  const defaults = `alter default privileges for role ${ownerRole} in schema ${schema}`;
+  return `${defaults} grant select, insert, update, delete on tables to ${scriptRole};
+    ${defaults} grant usage, select, update on sequences to ${scriptRole}`;
 }
 
 /** Gives a role the password that it should have; it may have given itself another one. */
 export async function resetPassword(db: Queryable, role: string, password: string): Promise<void> {
   await db.query(`alter role ${role} password '${scramVerifier(password)}'`);
-}
-
-/** How full the queue of notifications is that all databases of the server share, from 0 to 1. Full, no NOTIFY works. */
-export async function notificationQueueUsage(db: Queryable): Promise<number> {
-  const { rows } = await db.query<{ usage: number }>('select pg_notification_queue_usage() as usage');
-  return rows[0]!.usage;
-}
-
-/** Ends a role's backend, if it still is that role's. */
-export async function endBackend(db: Queryable, pid: number, role: string): Promise<void> {
-  await db.query('select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and usename = $2', [pid, role]);
 }
 
 /** Drops a namespace's schema with everything in it, and its roles; nothing is left of them. */
@@ -93,7 +94,7 @@ export async function dropNamespace(options: ProvisionOptions, namespace: Namesp
   ]);
   const roles = rows.map(({ rolname }) => rolname);
   for (const role of roles) await pool.query(`alter role ${role} nologin`);
-  await pool.query('select pg_terminate_backend(pid) from pg_stat_activity where usename = any($1)', [roles]);
+  await endSessions(pool, roles);
   if (await databaseExists(pool, database)) {
     await inDatabase(options, database, async (db) => {
       await db.query(`drop schema if exists ${schema} cascade`);
@@ -142,14 +143,8 @@ function requireRights({ user, superuser, createRole, createDatabase }: Rights):
 async function putRole(db: Queryable, rights: Rights, role: string, password: string): Promise<void> {
   await createIfMissing(db, `create role ${role}`);
   await db.query(`alter role ${role} login`);
-  // A role may have given itself settings that every later session of it would begin with.
-  await db.query(`alter role ${role} reset all`);
   await resetPassword(db, role, password);
-  if (rights.superuser) {
-    // Only a superuser may set it: what the sorts of one session may write to disk.
-    await db.query(`alter role ${role} set temp_file_limit = '1GB'`);
-    return;
-  }
+  if (rights.superuser) return;
   // So that the platform may end the role's sessions and say what rights its tables begin with.
   const membership = rights.version >= membershipOptions ? ' with inherit true, set false' : '';
   await db.query(`grant ${role} to current_user${membership}`);
@@ -168,7 +163,7 @@ async function createIfMissing(db: Queryable, statement: string): Promise<void> 
 
 /** As the platform's user, in a workspace's database. */
 async function inDatabase(
-  { databaseUrl }: ProvisionOptions,
+  { databaseUrl, lockMs }: ProvisionOptions,
   database: string,
   work: (db: Queryable) => Promise<void>,
 ): Promise<void> {
@@ -178,6 +173,7 @@ async function inDatabase(
     connectionString: url.href,
     application_name: 'jobcell',
     connectionTimeoutMillis: 10_000,
+    lock_timeout: lockMs,
   });
   client.on('error', () => undefined);
   try {
