@@ -21,8 +21,9 @@ import { putPolicy } from '../src/store/policies.ts';
 import { registerServer } from '../src/store/servers.ts';
 import { createStepWriter, type StepWriter } from '../src/store/step-writer.ts';
 import { putWorkspace, type Workspace } from '../src/store/workspaces.ts';
+import { machine } from './harness/conditions.ts';
+import { median, writeSection } from './harness/report.ts';
 import { loadUnderPolicies } from './policies-load.ts';
-import { machine, median, writeSection } from './report.ts';
 
 const rounds = Number(process.env.BENCH_ROUNDS ?? 5);
 const roundMs = 2_000;
