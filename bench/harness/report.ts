@@ -1,11 +1,6 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 
 const file = new URL('../../docs/benchmarks.md', import.meta.url);
-const head = `# Benchmarks
-
-Written by \`npm run bench -- NAME\`, one section for each. Figures of one machine on one day: the ratios are what counts.
-`;
-
 export const median = (values: number[]): number => quantile(values, 0.5);
 
 /** The value that this share of the others is below. */
@@ -62,7 +57,7 @@ export function writeSection(name: string, title: string, lines: string[]): void
   const begin = `<!-- ${name} -->`;
   const end = `<!-- end of ${name} -->`;
   const section = [begin, '', `## ${title}`, '', ...lines, '', end].join('\n');
-  const text = existsSync(file) ? readFileSync(file, 'utf8') : head;
+  const text = readFileSync(file, 'utf8');
   const from = text.indexOf(begin);
   const to = text.indexOf(end);
   const next = from === -1 ? `${text}\n${section}\n` : text.slice(0, from) + section + text.slice(to + end.length);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { launch } from '../../test/support/server-process.ts';
 
-export const adminToken = 'bench-token-of-this-run-only';
+const adminToken = 'bench-token-of-this-run-only';
 
 export interface BenchServer {
   url: string;
