@@ -33,11 +33,21 @@ export async function conditionsOf(database: BenchDatabase): Promise<Conditions>
     commits,
     lines: [
       `- The machine: ${machine()}.`,
+      `- A core: ${figure(additionsMs())} ms for 100 million additions in a loop; a machine that is throttled shows here.`,
       `- PostgreSQL ${version!.server_version}, the packaged one, \`fsync\` and \`synchronous_commit\` on, the same for all that is compared.`,
       `- The disk: ${figure(flushesPerSecond(database.folder))} flushes a second (\`fdatasync\` of 8 KiB in place, measured by this command: the package has no pg_test_fsync).`,
       `- The commit limit: ${figure(commits.one)} single-row inserts a second by 1 client, ${figure(commits.many)} by ${manyClients}, each a transaction.`,
     ],
   };
+}
+
+/** What the other figures are slower by on a machine that is throttled, or that others compute on. */
+function additionsMs(): number {
+  const begun = performance.now();
+  let sum = 0;
+  for (let n = 0; n < 100_000_000; n++) sum += n;
+  if (sum === 0) throw new Error('The loop was left out.');
+  return performance.now() - begun;
 }
 
 /** Writes and flushes the same 8 KiB again and again, as PostgreSQL's log does. Median, as a rate. */

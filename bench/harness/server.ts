@@ -83,11 +83,14 @@ const pollMs = 20;
 /** Starts an execution and waits for its end. @throws Error unless it succeeds. */
 export async function runExecution(client: Client, workspace: string, workflow: string, args: unknown): Promise<void> {
   const path = `/v1/workspaces/${workspace}`;
-  let execution = await client.send<Execution>('POST', `${path}/workflows/${workflow}/start?wait=60`, { args });
-  // One that takes longer than the longest wait.
+  const start = `${path}/workflows/${workflow}/start?wait=60`;
+  const answer = await client.send<Execution | { executionId: string }>('POST', start, { args });
+  // One that takes longer than the longest wait is answered by its id alone.
+  const id = 'executionId' in answer ? answer.executionId : answer.id;
+  let execution: Execution = 'executionId' in answer ? { id, status: 'RUNNING' } : answer;
   while (!['SUCCESS', 'FAILED', 'CANCELED'].includes(execution.status)) {
     await sleep(pollMs);
-    execution = await client.send<Execution>('GET', `${path}/executions/${execution.id}`);
+    execution = await client.send<Execution>('GET', `${path}/executions/${id}`);
   }
   if (execution.status !== 'SUCCESS') throw new Error(JSON.stringify(execution));
 }
