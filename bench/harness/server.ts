@@ -78,7 +78,8 @@ interface Execution {
   status: string;
 }
 
-const pollMs = 20;
+/** Rare enough to cost nothing, and nothing beside the minute that such an execution takes. */
+const pollMs = 250;
 
 /** Starts an execution and waits for its end. @throws Error unless it succeeds. */
 export async function runExecution(client: Client, workspace: string, workflow: string, args: unknown): Promise<void> {
