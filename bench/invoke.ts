@@ -1,137 +1,131 @@
 /**
- * What an invocation of a hello-world costs over HTTP, `npm run bench -- invoke`: on a server of its own with an embedded
- * PostgreSQL that keeps its default durability. Then the same beside CPU hogs of another workspace on every cell that
- * it can get (fairness).
+ * Invocations of a hello-world function over HTTP, a fresh isolate for each: invocations a second, p50 and p99, by 1 and
+ * by 16 connections. Beside it: workerd, where a Worker Loader makes an isolate for each request, and fastify with a bare
+ * isolate of isolated-vm in the same process (no globals, no limit of time, no record).
+ *
+ * Then fairness, jobcell alone: the same beside CPU hogs of another workspace on every cell that it can get.
  */
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { Agent, request } from 'node:http';
-import { availableParallelism, tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Benchmark, scaled } from './harness/benchmark.ts';
+import { conditionsOf } from './harness/conditions.ts';
+import { startDatabase } from './harness/database.ts';
+import { interleave, load } from './harness/load.ts';
+import { installPeers, startPeer, versionOf } from './harness/peer.ts';
+import { figure, median, quantile, range, table, targets } from './harness/report.ts';
+import { type Client, openClient, putWorkspace, startServer } from './harness/server.ts';
+import { startWorkerd } from './harness/workerd.ts';
 
-const rounds = Number(process.env.BENCH_ROUNDS ?? 2_000);
-const hogSeconds = 20;
-const token = 'bench-token-of-this-run-only';
-const folder = mkdtempSync(join(tmpdir(), 'jobcell-bench-'));
-const server = spawn(process.execPath, [fileURLToPath(new URL('../dist/jobcell.js', import.meta.url)), 'serve'], {
-  env: {
-    ...process.env,
-    DATABASE_URL: process.env.DATABASE_URL ?? '',
-    JOBCELL_ADMIN_TOKEN: token,
-    JOBCELL_DATA_DIR: folder,
-    JOBCELL_PORT: '0',
-    JOBCELL_LOG_LEVEL: 'warn',
-    // Hogs must live as long as they are measured against.
-    JOBCELL_FUNCTION_CPU_MS: '60000',
-  },
-  stdio: ['ignore', 'pipe', 'inherit'],
-});
-const url = await new Promise<string>((resolve, reject) => {
-  server.stdout.setEncoding('utf8').on('data', (text: string) => {
-    const ready = /listening on (\S+)/.exec(text);
-    if (ready?.[1] !== undefined) resolve(ready[1]);
-  });
-  server.once('exit', (code) => reject(new Error(`The server ended with ${code}.`)));
-});
+const connections = [1, 16];
+const hello = `globalThis.main = ({ name }) => ({ hello: name });`;
+const hog = `globalThis.main = ({ until }) => { while (Date.now() < until); return 1; };`;
+const hogMs = 12_000;
+/** What the hogs get until the function is measured beside them. */
+const settleMs = 4_000;
 
-interface Invoked {
-  result: unknown;
-  queueMs: number;
-  runMs: number;
-  usage: { wallMs: number; cpuMs: number };
+interface Round {
+  /** Invocations a second. */
+  rate: number;
+  /** ms. */
+  times: number[];
 }
 
-function call<T>(agent: Agent, method: string, path: string, body: unknown): Promise<{ status: number; body: T }> {
-  return new Promise((resolve, reject) => {
-    const sent = request(
-      new URL(path, url),
-      { agent, method, headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' } },
-      (response) => {
-        let text = '';
-        response.setEncoding('utf8').on('data', (part: string) => {
-          text += part;
-        });
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, body: JSON.parse(text) as T }));
-      },
-    );
-    sent.on('error', reject);
-    sent.end(JSON.stringify(body));
-  });
-}
-
-const at = (sorted: number[], share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!;
-const ms = (value: number) => value.toFixed(1).padStart(8);
-
-/** Invokes `hello` over `connections` at once and prints the figures. */
-async function measure(title: string, workspace: string, connections: number, count: number): Promise<void> {
-  const agent = new Agent({ keepAlive: true, maxSockets: connections });
-  const path = `/v1/workspaces/${workspace}/functions/hello/invoke`;
-  const total: number[] = [];
-  const queue: number[] = [];
-  const run: number[] = [];
-  const failures = new Map<number, number>();
-  let left = count;
-  const started = performance.now();
-  await Promise.all(
-    Array.from({ length: connections }, async () => {
-      while (left-- > 0) {
-        const sent = performance.now();
-        const { status, body } = await call<Invoked>(agent, 'POST', path, { args: { name: 'Ada' } });
-        if (status !== 200) {
-          failures.set(status, (failures.get(status) ?? 0) + 1);
-          continue;
+export const benchmark: Benchmark = {
+  title: 'Invoke',
+  async run(options) {
+    installPeers();
+    const database = await startDatabase();
+    try {
+      const conditions = await conditionsOf(database);
+      // Hogs must live as long as they are measured against.
+      const env = { JOBCELL_FUNCTION_CPU_MS: '60000' };
+      const server = await startServer(await database.create('ours'), database.folder, env);
+      const setup = openClient(server.url, 100);
+      await putWorkspace(setup, 'one', {}, []);
+      await setup.send('PUT', '/v1/workspaces/one/functions/hello', { script: hello });
+      const workerd = await startWorkerd();
+      const fastify = await startPeer('fastify.ts');
+      const contenders = {
+        jobcell: { url: server.url, path: '/v1/workspaces/one/functions/hello/invoke' },
+        workerd: { url: workerd.url, path: '/' },
+        fastify: { url: await fastify.ask<string>('url'), path: '/' },
+      };
+      const turns: Record<string, () => Promise<Round>> = {};
+      for (const atOnce of connections) {
+        for (const [name, { url, path }] of Object.entries(contenders)) {
+          const count = scaled(atOnce === 1 ? 500 : 2_000, options.short);
+          turns[`${name} ${atOnce}`] = () => invoke(openClient(url, atOnce), path, count, atOnce);
         }
-        total.push(performance.now() - sent);
-        queue.push(body.queueMs);
-        run.push(body.runMs);
       }
-    }),
-  );
-  const seconds = (performance.now() - started) / 1_000;
-  agent.destroy();
-  for (const list of [total, queue, run]) list.sort((a, b) => a - b);
-  const cells = [at(total, 0.5), at(total, 0.99), total.at(-1)!, at(queue, 0.5), at(queue, 0.99), at(run, 0.5)].map(ms);
-  const failed = failures.size === 0 ? '' : `  failed: ${JSON.stringify([...failures])}`;
-  console.log(`${title.padEnd(42)}${cells.join('')}${ms(total.length / seconds)}${failed}`);
+      const rounds = await interleave(options, turns);
+      const besideHogs = await invokeBesideHogs(setup, openClient(server.url, 1), scaled(20, options.short));
+      setup.close();
+      await Promise.all([server.stop(), workerd.stop(), fastify.stop()]);
+      return lines(rounds, besideHogs, options.rounds, conditions.lines);
+    } finally {
+      await database.stop();
+    }
+  },
+};
+
+async function invoke(client: Client, path: string, count: number, atOnce: number): Promise<Round> {
+  const times: number[] = [];
+  const took = await load(count, atOnce, async () => {
+    const begun = performance.now();
+    const { result } = await client.send<{ result: { hello: string } }>('POST', path, { args: { name: 'Ada' } });
+    times.push(performance.now() - begun);
+    if (result.hello !== 'Ada') throw new Error(`${path} answered ${JSON.stringify(result)}.`);
+  });
+  client.close();
+  return { rate: (count * 1_000) / took, times };
 }
 
-const setup = new Agent({ keepAlive: true });
-const put = async (path: string, body: unknown) => {
-  const answer = await call(setup, 'PUT', path, body);
-  if (answer.status !== 200) throw new Error(JSON.stringify(answer));
-};
-const hello = { script: 'export const main = ({ name }) => ({ hello: name });' };
-const hog = { script: 'export const main = ({ until }) => { while (Date.now() < until); return 1; };' };
-
-try {
-  for (const workspace of ['one', 'hogs', 'clean']) await put(`/v1/workspaces/${workspace}`, {});
-  for (const workspace of ['one', 'clean']) await put(`/v1/workspaces/${workspace}/functions/hello`, hello);
-  await put('/v1/workspaces/hogs/functions/hog', hog);
-  await put('/v1/workspaces/hogs/job-functions/hog', hog);
-  await put('/v1/workspaces/hogs/workflows/hog-flow', { mainJobFunction: 'hog' });
-
-  const head = ['p50', 'p99', 'max', 'queue50', 'queue99', 'run50', 'per s'].map((name) => name.padStart(8)).join('');
-  console.log(`${'hello-world over HTTP, ms'.padEnd(42)}${head}`);
-  await measure('first (cells get warm)', 'one', 1, 100);
-  await measure('1 connection', 'one', 1, rounds);
-  await measure('16 connections, first (cells get warm)', 'one', 16, 500);
-  await measure('16 connections', 'one', 16, rounds * 2);
-
-  const until = Date.now() + hogSeconds * 1_000;
-  const hogs = new Agent({ maxSockets: 200 });
-  for (let i = 0; i < 100; i++)
-    await call(setup, 'POST', '/v1/workspaces/hogs/workflows/hog-flow/start', { args: { until } });
-  const functions = Array.from({ length: 60 }, () =>
-    call(hogs, 'POST', '/v1/workspaces/hogs/functions/hog/invoke', { args: { until } }),
+/** Runs of another workspace compute on all cells that they get, workflows as well as functions. @returns times, ms. */
+async function invokeBesideHogs(setup: Client, client: Client, count: number): Promise<number[]> {
+  await putWorkspace(setup, 'hogs', { hog }, ['hog']);
+  await setup.send('PUT', '/v1/workspaces/hogs/functions/hog', { script: hog });
+  const until = Date.now() + hogMs;
+  await load(100, 16, () => setup.send('POST', '/v1/workspaces/hogs/workflows/hog/start', { args: { until } }));
+  // What finds no cell in time is refused, as it should be.
+  const hogs = Array.from({ length: 60 }, () =>
+    setup.send('POST', '/v1/workspaces/hogs/functions/hog/invoke', { args: { until } }).catch(() => null),
   );
-  await new Promise((resolve) => setTimeout(resolve, 5_000));
-  await measure(`1 connection beside hogs on ${availableParallelism()} cores`, 'clean', 1, 20);
-  await Promise.all(functions);
-  hogs.destroy();
-} finally {
-  setup.destroy();
-  server.kill('SIGTERM');
-  await new Promise((resolve) => server.once('exit', resolve));
-  rmSync(folder, { recursive: true, force: true });
+  await sleep(settleMs);
+  const { times } = await invoke(client, '/v1/workspaces/one/functions/hello/invoke', count, 1);
+  await Promise.all(hogs);
+  return times;
+}
+
+function lines(rounds: Record<string, Round[]>, besideHogs: number[], count: number, conditions: string[]): string[] {
+  const rates = (key: string) => rounds[key]!.map(({ rate }) => rate);
+  const ratio = (atOnce: number, to: string) => median(rates(`jobcell ${atOnce}`)) / median(rates(`${to} ${atOnce}`));
+  const rows = Object.keys(rounds).map((key) => {
+    const [name, atOnce] = key.split(' ') as [string, string];
+    const share = (of: number) => median(rounds[key]!.map(({ times }) => quantile(times, of))).toFixed(1);
+    const to = ratio(Number(atOnce), name).toFixed(2);
+    return [name, atOnce, figure(median(rates(key))), range(rates(key)), share(0.5), share(0.99), to];
+  });
+  return [
+    `\`npm run bench -- invoke\`: a hello-world over HTTP, a fresh isolate for each request. Medians of ${count} interleaved rounds.`,
+    '',
+    ...conditions,
+    `- Peers: ${versionOf('workerd')} with a Worker Loader, and fastify with a bare isolate of isolated-vm in its own process: no globals, no limit of time,`,
+    '  no record of the invocation. Neither has a database.',
+    '',
+    ...table(['', 'connections', 'a second', 'range', 'p50, ms', 'p99, ms', 'jobcell to it'], rows),
+    '',
+    `Beside hogs of another workspace on every cell that it can get, 1 connection: p50 ${figure(quantile(besideHogs, 0.5))} ms, at most ${figure(Math.max(...besideHogs))} ms.`,
+    '',
+    ...targets(
+      connections.flatMap((atOnce) => [
+        {
+          what: `of fastify and bare, ${atOnce} connections`,
+          must: 0.7,
+          goal: 0.85,
+          moonshot: 1,
+          reached: ratio(atOnce, 'fastify'),
+        },
+        { what: `of workerd, ${atOnce} connections`, must: 1, goal: 1, reached: ratio(atOnce, 'workerd') },
+      ]),
+    ),
+  ];
 }

@@ -1,54 +1,149 @@
 /**
- * What one cell costs, without a database: `npm run bench -- isolate`.
- * Prints the start of an isolate with its globals, the round trip of a nested call, and steps a second in one cell.
+ * The start of an isolate with all runtime globals installed (what a script does not touch stands behind lazy getters):
+ * ms, resident MB, and how many a core makes and ends a second. Beside it: a bare isolate of isolated-vm with a context,
+ * and a context of node:vm, which isolates nothing. Each in a process of its own.
+ *
+ * And one cell without a database, as the server uses it: a body in a warm cell, a host call there and back, and nested
+ * steps in a row.
  */
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import ivm from 'isolated-vm';
 import { pino } from 'pino';
 import { limits } from '../src/limits.ts';
-import { openIsolates } from '../src/sandbox/cell/isolates.ts';
+import { packageRoot } from '../src/paths.ts';
 import { createSandbox } from '../src/sandbox/create-sandbox.ts';
 import type { BodyEnd, BodyRequest, CellLease } from '../src/sandbox/sandbox.ts';
+import { type Benchmark, type BenchmarkOptions, scaled } from './harness/benchmark.ts';
+import { machine } from './harness/conditions.ts';
+import { interleave, load } from './harness/load.ts';
+import { startPeer } from './harness/peer.ts';
+import { coreMs } from './harness/processes.ts';
+import { figure, median, range, table, targets } from './harness/report.ts';
+import { stepScript } from './harness/step-work.ts';
+import type { IsolateKind, IsolateStart } from './peers/isolates.ts';
 
-const packageRoot = fileURLToPath(new URL('..', import.meta.url));
-const steps = 500;
-const chanceKey = Buffer.alloc(32).toString('base64');
-
-const scripts: Record<string, string> = {
-  loop: `export function main({ steps }) {
-    let sum = 0;
-    for (let i = 0; i < steps; i++) sum += tailor.workflow.execJobFunction('step', { i }).i;
-    return { sum };
-  }`,
-  calls: `export function main({ steps }) {
-    for (let i = 0; i < steps; i++) tailor.workflow.execJobFunction('echo', { i });
-    return null;
-  }`,
-  step: 'export async function main(input) { return { i: input.i }; }',
+const kinds: Record<IsolateKind, string> = {
+  jobcell: 'with the globals',
+  bare: 'a bare isolate with a context',
+  vm: 'a context of node:vm',
 };
 
-function request(lease: CellLease, name: string, args: string): BodyRequest {
-  const source = scripts[name] as string;
+export const benchmark: Benchmark = {
+  title: 'Isolate',
+  async run(options) {
+    const names = Object.keys(kinds) as IsolateKind[];
+    const turns: Record<string, () => Promise<IsolateStart & { mb: number }>> = {};
+    const peers = await Promise.all(names.map(async (kind) => ({ kind, peer: await startPeer('isolates.ts') })));
+    for (const { kind, peer } of peers) {
+      turns[kind] = async () => ({
+        ...(await peer.ask<IsolateStart>('starts', { kind, count: scaled(500, options.short) })),
+        mb: await memoryOf(kind, scaled(100, options.short)),
+      });
+    }
+    const rounds = await interleave(options, turns);
+    for (const { peer } of peers) await peer.stop();
+    const of = (kind: IsolateKind, key: keyof IsolateStart | 'mb') => rounds[kind]!.map((round) => round[key]);
+    const rows = names.map((kind) => [
+      kinds[kind],
+      median(of(kind, 'startMs')).toFixed(2),
+      range(of(kind, 'startMs')),
+      median(of(kind, 'mb')).toFixed(2),
+      figure(1_000 / median(of(kind, 'coreMs'))),
+    ]);
+    const start = median(of('jobcell', 'startMs'));
+    return [
+      `\`npm run bench -- isolate\`, ${machine()}. Medians of ${options.rounds} interleaved rounds.`,
+      '',
+      ...table(['', 'start, ms', 'range', 'resident MB', 'made and ended per second and core'], rows),
+      '',
+      ...(await cellLines(options)),
+      '',
+      ...targets([
+        {
+          what: 'start',
+          unit: 'ms',
+          most: true,
+          must: 2,
+          goal: 1.4,
+          moonshot: median(of('bare', 'startMs')) + 0.2,
+          reached: start,
+        },
+        { what: 'memory', unit: 'MB', most: true, must: 2, goal: 1, reached: median(of('jobcell', 'mb')) },
+      ]),
+    ];
+  },
+};
+
+/** In a process of its own each time, which has no memory of others that it could use again. */
+async function memoryOf(kind: IsolateKind, count: number): Promise<number> {
+  const peer = await startPeer('isolates.ts');
+  const mb = await peer.ask<number>('memory', { kind, count });
+  await peer.stop();
+  return mb;
+}
+
+const scripts: Record<string, string> = {
+  loop: `globalThis.main = ({ steps }) => {
+    for (let n = 0; n < steps; n++) tailor.workflow.execJobFunction('step', { n });
+    return null;
+  };`,
+  calls: `globalThis.main = ({ steps }) => {
+    for (let n = 0; n < steps; n++) tailor.workflow.execJobFunction('echo', { n });
+    return null;
+  };`,
+  step: stepScript,
+};
+
+/** One cell, whose host calls this process answers at once. */
+async function cellLines(options: BenchmarkOptions): Promise<string[]> {
+  const steps = scaled(500, options.short);
+  const sandbox = createSandbox({
+    cells: 1,
+    prewarmed: 1,
+    memoryMb: 2_000,
+    packageRoot,
+    logger: pino({ level: 'warn' }, pino.destination(2)),
+  });
+  await sandbox.start();
+  const lease = await sandbox.acquire({ workspaceId: 'bench' });
+  const run = async (name: string, count: number) =>
+    resultOf(await lease.run(request(lease, name, { steps: count, n: 1 })));
+  await run('loop', 20);
+  await run('calls', 20);
+  const rounds = await interleave(options, {
+    'a body in a warm cell, ms': async () =>
+      (await load(scaled(100, options.short), 1, () => run('step', 0))) / scaled(100, options.short),
+    'a host call, there and back, ms': async () => (await load(1, 1, () => run('calls', steps))) / steps,
+    'a nested step, ms': async () => (await load(1, 1, () => run('loop', steps))) / steps,
+    'core time of the cell for it, ms': async () => {
+      const before = coreMs(lease.pid);
+      await run('loop', steps);
+      return (coreMs(lease.pid) - before) / steps;
+    },
+  });
+  await lease.release();
+  await sandbox.stop();
+  const rows = Object.entries(rounds).map(([what, values]) => [what, median(values).toFixed(2), range(values)]);
+  return table(['one cell, no database', '', 'range'], rows);
+}
+
+function request(lease: CellLease, name: string, args: unknown): BodyRequest {
   return {
     label: name,
     type: 'JOB',
-    script: { hash: name, format: 'module', fileName: `${name}@1.js` },
-    loadSource: () => Promise.resolve(source),
+    script: { hash: name, format: 'script', fileName: `${name}@1.js` },
+    loadSource: () => Promise.resolve(scripts[name]!),
     loadSourceMap: () => Promise.resolve(null),
-    args,
+    args: JSON.stringify(args),
     context: '{"invoker":null}',
     limits: {
       memoryMb: limits.jobFunctionMemoryMb,
       cpuMs: limits.jobFunctionCpuMs,
       wallMs: limits.jobFunctionWallMs,
     },
-    replay: { chanceKey, run: 1, segments: [] },
+    replay: { chanceKey: Buffer.alloc(32).toString('base64'), run: 1, segments: [] },
     onCall: async (call) => {
       const [job] = JSON.parse(call.args) as [string];
       if (job === 'echo') return { value: call.payload ?? undefined };
-      const end = await lease.run(request(lease, job, call.payload ?? '{}'));
-      return { value: resultOf(end) };
+      return { value: resultOf(await lease.run(request(lease, job, JSON.parse(call.payload ?? '{}')))) };
     },
     onLogs: () => {},
   };
@@ -58,80 +153,3 @@ function resultOf(end: BodyEnd): string {
   if (end.type !== 'returned') throw new Error(JSON.stringify(end));
   return end.result;
 }
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const start = performance.now();
-  await work();
-  return performance.now() - start;
-}
-
-function isolateStart(): { boot: number; bare: number; heap: number } {
-  const isolates = openIsolates(`${packageRoot}/dist/globals`);
-  const rounds = 200;
-  const mean = (work: () => ivm.Isolate) => {
-    let total = 0;
-    for (let i = 0; i < rounds; i++) {
-      const start = performance.now();
-      const isolate = work();
-      total += performance.now() - start;
-      isolate.dispose();
-    }
-    return total / rounds;
-  };
-  const bare = () => {
-    const isolate = new ivm.Isolate({ memoryLimit: 256 });
-    isolate.createContextSync();
-    return isolate;
-  };
-  const booted = () => isolates.take(256).isolate;
-  booted().dispose();
-  mean(bare);
-  const heapOf = (isolate: ivm.Isolate) => {
-    const { used_heap_size, externally_allocated_size } = isolate.getHeapStatisticsSync();
-    isolate.dispose();
-    return used_heap_size + externally_allocated_size;
-  };
-  return { bare: mean(bare), boot: mean(booted), heap: heapOf(booted()) - heapOf(bare()) };
-}
-
-/** CPU time of a process so far, ms. */
-function cpuOf(pid: number): number {
-  const [, utime, stime] = /\) (?:\S+ ){11}(\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'latin1')) ?? [];
-  return (Number(utime) + Number(stime)) * 10;
-}
-
-const { bare, boot, heap } = isolateStart();
-const sandbox = createSandbox({
-  cells: 1,
-  prewarmed: 1,
-  memoryMb: 2_000,
-  packageRoot,
-  logger: pino({ level: 'warn' }),
-});
-await sandbox.start();
-const lease = await sandbox.acquire({ workspaceId: 'bench' });
-const run = (name: string, count: number) =>
-  lease.run(request(lease, name, JSON.stringify({ steps: count }))).then(resultOf);
-await run('loop', 100);
-await run('calls', 100);
-const single: number[] = [];
-for (let i = 0; i < 100; i++) single.push(await timed(() => run('step', 0)));
-single.sort((a, b) => a - b);
-const calls = await timed(() => run('calls', steps));
-const nested: number[] = [];
-const cpuBefore = cpuOf(lease.pid);
-for (let round = 0; round < 3; round++) nested.push(await timed(() => run('loop', steps)));
-const cpu = (cpuOf(lease.pid) - cpuBefore) / (3 * steps);
-nested.sort((a, b) => a - b);
-const perStep = (nested[1] as number) / steps;
-await lease.release();
-await sandbox.stop();
-
-console.log(`bare isolate with a context          ${bare.toFixed(2)} ms`);
-console.log(`isolate with context and globals     ${boot.toFixed(2)} ms`);
-console.log(`memory of the globals                ${(heap / 1024 / 1024).toFixed(2)} MB`);
-console.log(`one body in a warm cell, p50         ${(single[50] as number).toFixed(2)} ms`);
-console.log(`host call, there and back            ${((calls / steps) * 1_000).toFixed(0)} us`);
-console.log(
-  `nested step in one cell              ${perStep.toFixed(2)} ms (${Math.round(1_000 / perStep)} a second), ${cpu.toFixed(2)} ms CPU of the cell`,
-);

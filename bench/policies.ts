@@ -1,221 +1,102 @@
 /**
- * What caps and execution policies cost, `npm run bench -- policies`: on an embedded PostgreSQL that keeps its default
- * durability.
- *
- * - Dispatches a second without bodies: the committed start and end of a step, by the server's own step writers, in one
- *   hot workspace, with 0, 1 and 3 policies on the key; beside it, single-row inserts by as many connections.
- * - 2,000 executions over 10 workspaces with 4 keys each, on one real server: the time that the caps allow, and the time it took.
+ * How close executions come to what their caps allow: 2,000 at once over 10 workspaces with 4 keys each and one slot a
+ * key, on one real server. Each calls one step under its key, and the step sleeps; so the caps allow the time of the
+ * steps one behind the other in their slots, and the rest is what handing over takes.
  */
-import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pino } from 'pino';
-import { uuidv7 } from 'uuidv7';
-import { type ClaimedExecution, claimExecutions } from '../src/store/claims.ts';
-import { openPool, type Pool } from '../src/store/database.ts';
-import { startEmbeddedPostgres } from '../src/store/embedded.ts';
-import { insertExecution } from '../src/store/executions.ts';
-import { migrate } from '../src/store/migrate.ts';
-import { putPolicy } from '../src/store/policies.ts';
-import { registerServer } from '../src/store/servers.ts';
-import { createStepWriter, type StepWriter } from '../src/store/step-writer.ts';
-import { putWorkspace, type Workspace } from '../src/store/workspaces.ts';
-import { loadUnderPolicies } from './policies-load.ts';
-import { machine, median, writeSection } from './report.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Benchmark, scaled } from './harness/benchmark.ts';
+import { conditionsOf } from './harness/conditions.ts';
+import { type BenchDatabase, startDatabase } from './harness/database.ts';
+import { load } from './harness/load.ts';
+import { table } from './harness/report.ts';
+import { openClient, putWorkspace, startServer } from './harness/server.ts';
 
-const rounds = Number(process.env.BENCH_ROUNDS ?? 5);
-const roundMs = 2_000;
-/** Servers, each with a step writer and a pool of connections of its own. */
-const servers = 2;
+const workspaces = 10;
+const keysPerWorkspace = 4;
+const cap = 1;
+const stepMs = [1_000, 3_000];
 
-const folder = mkdtempSync(join(tmpdir(), 'jobcell-bench-'));
-const logger = pino({ level: 'warn' }, pino.destination(2));
-const postgres = await startEmbeddedPostgres(join(folder, 'database'), logger);
-const open = () =>
-  openPool(postgres.url, {
-    max: 10,
-    onError: (error) => {
-      throw error;
-    },
-  });
-const pools = Array.from({ length: servers }, open);
-const [pool] = pools as [Pool];
+const main = `export const main = ({ key, ms }) => tailor.workflow.execJobFunction('step', { ms }, { executionPolicyKey: key });`;
+const step = `export const main = ({ ms }) => new Promise((resolve) => setTimeout(resolve, ms, 1));`;
 
-/** The policies that cover the key, for each number of them. */
-const policySets: Record<number, [name: string, matchType: 'exact' | 'prefix'][]> = {
-  0: [],
-  1: [['hot.key.one', 'exact']],
-  3: [
-    ['hot.key.one', 'exact'],
-    ['hot.key', 'prefix'],
-    ['hot', 'prefix'],
-  ],
+export const benchmark: Benchmark = {
+  title: 'Policies',
+  async run(options) {
+    const executions = scaled(2_000, options.short);
+    const database = await startDatabase();
+    try {
+      const conditions = await conditionsOf(database);
+      const rows: string[][] = [];
+      for (const ms of stepMs) rows.push(await measure(database, executions, scaled(ms, options.short)));
+      return [
+        `\`npm run bench -- policies\`: ${executions.toLocaleString('en-US')} executions at once, over ${workspaces} workspaces with ${keysPerWorkspace} keys each and ${cap === 1 ? '1 slot' : `${cap} slots`} a key,`,
+        'on one server: main calls one step under its key, and the step sleeps. What the caps allow is the time of the steps',
+        "one behind the other in their slots. A handover is from a step's end to the start of the next one in its slot, here",
+        'of the second half: in the first, the mains of all executions begin, find their key taken and are suspended, which',
+        'takes the cores for itself. One run.',
+        '',
+        ...conditions.lines,
+        '',
+        ...table(
+          ['a step takes', 'caps allow', 'it took', 'of what caps allow', 'suspensions', 'handover p50', 'p90'],
+          rows,
+          0,
+        ),
+      ];
+    } finally {
+      await database.stop();
+    }
+  },
 };
 
-interface Hot {
-  key: string | null;
-  claims: ClaimedExecution[];
-  position: number;
-}
-
-/** A workspace with so many executions that run, and nothing that would be full. */
-async function hotWorkspace(executions: number, policies: number): Promise<Hot> {
-  const workspace: Workspace = await putWorkspace(pool, `hot-${randomBytes(5).toString('hex')}`);
-  for (const [name, matchType] of policySets[policies]!) {
-    const concurrencyPolicy = { maxConcurrentExecutions: 1_000 };
-    await putPolicy(pool, workspace, name, { key: undefined, matchType, concurrencyPolicy });
+async function measure(database: BenchDatabase, executions: number, ms: number): Promise<string[]> {
+  const url = await database.create(`policies_${ms}`);
+  const server = await startServer(url, database.folder, { JOBCELL_CELLS: '64' });
+  const client = openClient(server.url, 32);
+  for (let n = 0; n < workspaces; n++) {
+    await putWorkspace(client, `load-${n}`, { main, step }, ['main']);
+    const policy = { matchType: 'prefix', concurrencyPolicy: { maxConcurrentExecutions: cap } };
+    await client.send('PUT', `/v1/workspaces/load-${n}/execution-policies/tenant`, policy);
   }
-  await pool.query(`insert into workflows (workspace_id, name, main_job_function) values ($1, 'flow', 'main')`, [
-    workspace.id,
-  ]);
-  await pool.query(`update pools set cap = 10000 where workspace_id = $1`, [workspace.id]);
-  for (let n = 0; n < executions; n++) {
-    await insertExecution(pool, {
-      id: uuidv7(),
-      workspaceId: workspace.id,
-      workflow: 'flow',
-      args: '{}',
-      invoker: null,
-      depth: 0,
-      parent: null,
-      replay: 'auto',
-      seed: randomBytes(32),
-      idempotencyKey: null,
-    });
+  const begun = performance.now();
+  await load(executions, 32, (n) => {
+    const args = { key: `tenant.${Math.floor(n / workspaces) % keysPerWorkspace}`, ms };
+    return client.send('POST', `/v1/workspaces/load-${n % workspaces}/workflows/main/start`, { args });
+  });
+  for (;;) {
+    const [row] = await database.query<{ left: number; failed: number }>(
+      url,
+      `select count(*) filter (where finished_at is null)::int as left, count(*) filter (where status = 'FAILED')::int as failed
+       from jobcell.executions`,
+    );
+    if (row!.failed > 0) throw new Error(`${row!.failed} executions failed`);
+    if (row!.left === 0) break;
+    await sleep(100);
   }
-  const server = uuidv7();
-  await registerServer(pool, server, 3_600_000);
-  const { claimed: claims } = await claimExecutions(pool, server, executions);
-  if (claims.length !== executions) throw new Error(`claimed ${claims.length} of ${executions}`);
-  return { key: policies === 0 ? null : 'hot.key.one', claims, position: 0 };
-}
-
-/** Starts and ends steps of all executions for a while, each one after the other. @returns dispatches a second. */
-async function dispatches(writers: StepWriter[], hot: Hot): Promise<number> {
-  const keys = hot.key === null ? [] : [hot.key];
-  let count = 0;
-  const begun = performance.now();
-  await Promise.all(
-    hot.claims.map(async (claim, index) => {
-      const writer = writers[index % writers.length]!;
-      while (performance.now() - begun < roundMs) {
-        const position = hot.position++;
-        const path = `main/${position}:step`;
-        const { workspaceId, executionId, fence } = claim;
-        const outcome = await writer.start({
-          workspaceId,
-          executionId,
-          fence,
-          stack: { frames: 2, keys },
-          path,
-          parentPath: 'main',
-          position,
-          id: uuidv7(),
-          name: 'step',
-          args: '{}',
-          executionPolicyKey: hot.key,
-          functionVersion: 1,
-          memoryLimitBytes: 268_435_456,
-          run: 1,
-          recordedRun: 1,
-          clock: null,
-          logs: [],
-        });
-        if (outcome !== 'started') throw new Error(outcome);
-        await writer.end({
-          workspaceId,
-          executionId,
-          fence,
-          stack: { frames: 1, keys: [] },
-          path,
-          run: 1,
-          status: 'SUCCESS',
-          result: '1',
-          error: null,
-          usage: { cpuMs: 1, wallMs: 1, peakMemoryBytes: 1, memoryLimitBytes: 1 },
-          failingPosition: null,
-          logs: [],
-        });
-        count++;
-      }
-    }),
+  const took = (performance.now() - begun) / 1_000;
+  const [suspended] = await database.query<{ suspensions: number }>(
+    url,
+    'select sum(fence - 1)::int as suspensions from jobcell.executions',
   );
-  return (count * 1_000) / (performance.now() - begun);
-}
-
-/** Single-row inserts a second, each a transaction of its own. */
-async function inserts(connections: number): Promise<number> {
-  const own = openPool(postgres.url, { max: connections, onError: () => {} });
-  await own.query('create table if not exists bench_rows (id uuid primary key, text text not null)');
-  let count = 0;
-  const begun = performance.now();
-  await Promise.all(
-    Array.from({ length: connections }, async () => {
-      while (performance.now() - begun < roundMs) {
-        await own.query({ name: 'row', text: 'insert into bench_rows values ($1, $2)', values: [uuidv7(), 'text'] });
-        count++;
-      }
-    }),
+  const [handover] = await database.query<{ p50: number; p90: number }>(
+    url,
+    `with steps as (
+       select started_at, extract(epoch from lead(started_at) over (
+                partition by workspace_id, execution_policy_key order by started_at) - finished_at) * 1000 as gap
+       from jobcell.journal where execution_policy_key is not null)
+     select percentile_cont(0.5) within group (order by gap) as p50, percentile_cont(0.9) within group (order by gap) as p90
+     from steps where started_at > (select percentile_disc(0.5) within group (order by started_at) from steps)`,
   );
-  const rate = (count * 1_000) / (performance.now() - begun);
-  await own.end();
-  return rate;
-}
-
-async function measureDispatches(): Promise<string[]> {
-  const writers = pools.map((one) => createStepWriter(one));
-  const lines = [
-    '| concurrent | policies on the key | dispatches/s | range | beside no key |',
-    '| ---: | ---: | ---: | ---: | ---: |',
+  client.close();
+  await server.stop();
+  const allowed = (executions / workspaces / keysPerWorkspace / cap) * (ms / 1_000);
+  return [
+    `${ms / 1_000} s`,
+    `${allowed.toFixed(0)} s`,
+    `${took.toFixed(1)} s`,
+    `${Math.round((100 * allowed) / took)} %`,
+    suspended!.suspensions.toLocaleString('en-US'),
+    `${Math.round(handover!.p50)} ms`,
+    `${Math.round(handover!.p90)} ms`,
   ];
-  for (const concurrent of [32, 100]) {
-    const counts = Object.keys(policySets).map(Number);
-    const hot = new Map<number, Hot>();
-    for (const policies of counts) hot.set(policies, await hotWorkspace(concurrent, policies));
-    const rates = new Map(counts.map((policies) => [policies, [] as number[]]));
-    const beside: number[] = [];
-    for (let round = 0; round <= rounds; round++) {
-      for (const policies of counts) {
-        const rate = await dispatches(writers, hot.get(policies)!);
-        // The first round only warms up.
-        if (round > 0) rates.get(policies)!.push(rate);
-      }
-      if (round > 0) beside.push(await inserts(concurrent));
-    }
-    const none = median(rates.get(0)!);
-    for (const [policies, of] of rates) {
-      const ratio = (median(of) / none).toFixed(2);
-      lines.push(`| ${concurrent} | ${policies} | ${perSecond(median(of))} | ${range(of)} | ${ratio} |`);
-    }
-    lines.push(`| ${concurrent} | single-row inserts | ${perSecond(median(beside))} | ${range(beside)} | |`);
-  }
-  return lines;
-}
-
-const perSecond = (rate: number) => Math.round(rate).toLocaleString('en-US');
-const range = (of: number[]) => `${perSecond(Math.min(...of))} - ${perSecond(Math.max(...of))}`;
-
-try {
-  await migrate(pool, logger);
-  const lines = await measureDispatches();
-  console.log(lines.join('\n'));
-  const load = process.env.BENCH_LOAD === '0' ? [] : await loadUnderPolicies(postgres.url);
-  console.log(load.join('\n'));
-  if (load.length > 0) {
-    writeSection('policies', 'Policies', [
-      `\`npm run bench -- policies\`, ${machine()}. An embedded PostgreSQL with its default durability.`,
-      '',
-      `Dispatches a second without bodies: the committed start and end of a step, through the step writers of ${servers} servers, in one`,
-      `workspace. Medians of ${rounds} interleaved rounds of ${roundMs / 1_000} s.`,
-      '',
-      ...lines,
-      '',
-      ...load,
-    ]);
-  }
-} finally {
-  await Promise.all(pools.map((one) => one.end()));
-  await postgres.stop();
-  rmSync(folder, { recursive: true, force: true });
 }
