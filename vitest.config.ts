@@ -7,7 +7,8 @@ export default defineConfig({
     // the fault test runs always.
     exclude: process.env.JOBCELL_FAULTS === '1' ? [] : ['test/faults/crashes.test.ts'],
     pool: 'forks',
-    maxWorkers: 2,
+    // Much of a test's time is waiting: for processes, leases and clocks.
+    maxWorkers: 3,
     globalSetup: ['test/global-setup.ts'],
     testTimeout: 60_000,
     hookTimeout: 60_000,
