@@ -113,7 +113,8 @@ async function buildBundle(entry, coreFiles, exported) {
     ...common,
     entryPoints: [entry],
     globalName: 'bundle',
-    banner: { js: `(function (jobcellShared) {${surroundings}` },
+    // esbuild's own directive comes too late to be one.
+    banner: { js: `(function (jobcellShared) { 'use strict';${surroundings}` },
     footer: { js: 'return bundle;\n})' },
     plugins: [
       {
