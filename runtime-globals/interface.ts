@@ -7,6 +7,7 @@ import {
   getOwnPropertyDescriptor,
   getPrototypeOf,
   IntrinsicPromise,
+  IntrinsicWeakMap,
   IteratorPrototype,
   iterator,
   ownKeys,
@@ -186,7 +187,7 @@ export function iterablePairs<T extends object>(
   Class: { prototype: T },
   pairsOf: (instance: T) => readonly (readonly [unknown, unknown])[],
 ): void {
-  const states = new WeakMap<object, unknown>();
+  const states = new IntrinsicWeakMap<object, unknown>();
   const iteratorPrototype = create(IteratorPrototype) as object;
   const stand = {
     next(this: object): IteratorResult<unknown> {
