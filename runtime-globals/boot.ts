@@ -3,7 +3,7 @@ import { type BundleName, bundle } from './bundles.ts';
 import { findMain, start } from './entry.ts';
 import { answer, connect, type HostReference, open } from './host.ts';
 import { defineProperty, hidden, lazy } from './intrinsics.ts';
-import { asNative } from './native.ts';
+import { asNative, asNativeClass, membersAsNative } from './native.ts';
 import { installReplay } from './replay/install.ts';
 import { makeContext } from './tailor/context.ts';
 import { TailorErrorMessage, TailorErrors } from './tailor/errors.ts';
@@ -61,8 +61,8 @@ function install(): void {
   lazy(target, 'crypto', () => cryptoClass().crypto);
   lazy(target, 'tailor', makeTailor);
   lazy(target, 'tailordb', makeTailordb);
-  lazy(target, 'TailorErrors', () => TailorErrors);
-  lazy(target, 'TailorErrorMessage', () => TailorErrorMessage);
+  lazy(target, 'TailorErrors', () => asNativeClass('TailorErrors', TailorErrors));
+  lazy(target, 'TailorErrorMessage', () => asNativeClass('TailorErrorMessage', TailorErrorMessage));
   for (const [from, names] of Object.entries(inBundles)) {
     for (const name of names) lazy(target, name, () => (bundle(from as BundleName) as Record<string, unknown>)[name]);
   }
@@ -71,11 +71,11 @@ function install(): void {
 
 function makeTailor(): object {
   const tailor = {};
-  lazy(tailor, 'workflow', makeWorkflow);
-  lazy(tailor, 'context', makeContext);
-  lazy(tailor, 'secretmanager', makeSecretManager);
-  lazy(tailor, 'logger', makeLogger);
-  lazy(tailor, 'iconv', makeIconv);
+  lazy(tailor, 'workflow', () => membersAsNative(makeWorkflow()));
+  lazy(tailor, 'context', () => membersAsNative(makeContext()));
+  lazy(tailor, 'secretmanager', () => membersAsNative(makeSecretManager()));
+  lazy(tailor, 'logger', () => membersAsNative(makeLogger()));
+  lazy(tailor, 'iconv', () => membersAsNative(makeIconv()));
   return tailor;
 }
 

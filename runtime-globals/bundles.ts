@@ -1,6 +1,14 @@
 import { shared } from 'jobcell:shared';
 import { loadBundle } from './host.ts';
-import { append, defineProperty, deleteProperty, getOwnPropertyDescriptor, objectOf } from './intrinsics.ts';
+import {
+  append,
+  deleteProperty,
+  getOwnPropertyDescriptor,
+  hidden,
+  objectOf,
+  tryDefineProperty,
+  usedWhileLoading,
+} from './intrinsics.ts';
 
 /** What each bundle exports (scripts/globals.mjs): globals that are compiled when a script first touches them. */
 interface Bundles {
@@ -26,7 +34,7 @@ const loaded = { __proto__: null } as unknown as Partial<Bundles>;
 export function bundle<Name extends BundleName>(name: Name): Bundles[Name] {
   const known = loaded[name];
   if (known !== undefined) return known;
-  const restore = cleanDescriptors();
+  const restore = restoreIntrinsics();
   try {
     const exports = loadBundle(name)(shared()) as Bundles[Name];
     loaded[name] = exports;
@@ -39,10 +47,10 @@ export function bundle<Name extends BundleName>(name: Name): Bundles[Name] {
 const descriptorKeys = ['get', 'set', 'value', 'writable', 'enumerable', 'configurable'] as const;
 
 /**
- * Takes away what a script has put on `Object.prototype` that would end up in every property descriptor: libraries
- * define their classes by them. @returns what puts it back, before the script can notice
+ * Puts the intrinsics back that the bundler's helpers use while a bundle is loaded, and takes away what a script has
+ * put on `Object.prototype` that would end up in every property descriptor: libraries define their classes by them. No code of the script's runs meanwhile. @returns what undoes it, before the script can notice
  */
-function cleanDescriptors(): () => void {
+function restoreIntrinsics(): () => void {
   const { prototype } = objectOf;
   const taken: (() => void)[] = [];
   for (let i = 0; i < descriptorKeys.length; i++) {
@@ -50,7 +58,21 @@ function cleanDescriptors(): () => void {
     const descriptor = getOwnPropertyDescriptor(prototype, key);
     if (descriptor === undefined || !deleteProperty(prototype, key)) continue;
     const old = { __proto__: null, ...descriptor } as PropertyDescriptor;
-    append(taken, () => defineProperty(prototype, key, old));
+    append(taken, () => void tryDefineProperty(prototype, key, old));
+  }
+  const used = usedWhileLoading();
+  for (let i = 0; i < used.length; i += 3) {
+    const holder = used[i] as object;
+    const key = used[i + 1] as PropertyKey;
+    const original = used[i + 2];
+    const descriptor = getOwnPropertyDescriptor(holder, key);
+    if (descriptor !== undefined && descriptor.value === original) continue;
+    // False for one that the script has also frozen.
+    if (!tryDefineProperty(holder, key, hidden(original))) continue;
+    append(taken, () => {
+      if (descriptor === undefined) deleteProperty(holder, key);
+      else tryDefineProperty(holder, key, { __proto__: null, ...descriptor } as PropertyDescriptor);
+    });
   }
   return () => {
     for (let i = 0; i < taken.length; i++) (taken[i] as () => void)();

@@ -7,6 +7,7 @@ import {
   getOwnPropertyDescriptor,
   getPrototypeOf,
   IntrinsicPromise,
+  IntrinsicWeakMap,
   IteratorPrototype,
   iterator,
   ownKeys,
@@ -14,7 +15,7 @@ import {
   weakGet,
   weakSet,
 } from './intrinsics.ts';
-import { asNative } from './native.ts';
+import { asNative, asNativeClass, membersAsNative } from './native.ts';
 
 type Callable = (...args: unknown[]) => unknown;
 
@@ -43,22 +44,7 @@ interface Platform {
 /** Tells that instances of a class are objects of the platform, also where a library has the class. */
 export function platformClass(name: string, Class: { prototype: object }, clonable?: Clonable): void {
   weakSet(prototypes, Class.prototype, { name, clonable } satisfies Platform);
-  asNative(name, Class);
-  hideMembers(Class);
-  hideMembers(Class.prototype);
-}
-
-function hideMembers(holder: object): void {
-  const keys = ownKeys(holder);
-  for (let i = 0; i < keys.length; i++) {
-    const key = keys[i] as string | symbol;
-    if (key === 'constructor') continue;
-    const { value, get, set } = getOwnPropertyDescriptor(holder, key) as PropertyDescriptor;
-    const name = typeof key === 'string' ? key : '[Symbol.iterator]';
-    if (typeof value === 'function') asNative(name, value as object);
-    if (get !== undefined) asNative(`get ${name}`, get);
-    if (set !== undefined) asNative(`set ${name}`, set);
-  }
+  asNativeClass(name, Class);
 }
 
 /** The interface of an object of the platform, as its prototypes tell; undefined for any other object. */
@@ -201,7 +187,7 @@ export function iterablePairs<T extends object>(
   Class: { prototype: T },
   pairsOf: (instance: T) => readonly (readonly [unknown, unknown])[],
 ): void {
-  const states = new WeakMap<object, unknown>();
+  const states = new IntrinsicWeakMap<object, unknown>();
   const iteratorPrototype = create(IteratorPrototype) as object;
   const stand = {
     next(this: object): IteratorResult<unknown> {
@@ -252,6 +238,6 @@ export function iterablePairs<T extends object>(
     enumerable: true,
   });
   define(prototype, iterator, { value: stand.entries, writable: true, enumerable: false });
-  hideMembers(prototype);
+  membersAsNative(prototype);
   asNative('next', stand.next);
 }

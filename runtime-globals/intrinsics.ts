@@ -38,6 +38,7 @@ export const IntrinsicTypeError = TypeError;
 export const IntrinsicRangeError = RangeError;
 export const IntrinsicMap = Map;
 export const IntrinsicSet = Set;
+export const IntrinsicWeakMap = WeakMap;
 export const IntrinsicRegExp = RegExp;
 export const objectOf = Object;
 export const IntrinsicUint16Array = Uint16Array;
@@ -113,8 +114,9 @@ export const mapGet = uncurry<Map<unknown, unknown>, [unknown], unknown>(Map.pro
 export const mapSet = uncurry<Map<unknown, unknown>, [unknown, unknown], unknown>(Map.prototype.set);
 export const setAdd = uncurry<Set<unknown>, [unknown], unknown>(Set.prototype.add);
 export const mapDelete = uncurry<Map<unknown, unknown>, [unknown], boolean>(Map.prototype.delete);
+const IteratorOfArrays = getPrototypeOf([].values()) as Iterator<unknown>;
 /** What all built-in iterators inherit from. */
-export const IteratorPrototype = getPrototypeOf(getPrototypeOf([].values())) as object;
+export const IteratorPrototype = getPrototypeOf(IteratorOfArrays) as object;
 
 export const weakGet = uncurry<WeakMap<object, unknown>, [object], unknown>(WeakMap.prototype.get);
 export const weakSet = uncurry<WeakMap<object, unknown>, [object, unknown], unknown>(WeakMap.prototype.set);
@@ -197,6 +199,48 @@ export function once<T>(make: () => T): () => T {
     return made;
   };
 }
+
+const { prototype: arrayPrototype } = Array;
+const arrayIterator = arrayPrototype[Symbol.iterator];
+const { prototype: functionPrototype } = Function;
+const { call } = functionPrototype;
+const { next: nextOfArray } = IteratorOfArrays;
+const { hasOwnProperty: hasOwn } = objectPrototype;
+const { getOwnPropertyNames } = Object;
+
+/**
+ * What the bundler's own helpers use while a bundle is loaded, as it was before any script: triples of holder, key and
+ * value. No more than that, since each reading costs at the start of every isolate.
+ */
+export const usedWhileLoading = once(() => [
+  arrayPrototype,
+  iterator,
+  arrayIterator,
+  IteratorOfArrays,
+  'next',
+  nextOfArray,
+  functionPrototype,
+  'call',
+  call,
+  objectPrototype,
+  'hasOwnProperty',
+  hasOwn,
+  objectOf,
+  'create',
+  create,
+  objectOf,
+  'defineProperty',
+  defineProperty,
+  objectOf,
+  'getOwnPropertyDescriptor',
+  getOwnPropertyDescriptor,
+  objectOf,
+  'getOwnPropertyNames',
+  getOwnPropertyNames,
+  objectOf,
+  'getPrototypeOf',
+  getPrototypeOf,
+]);
 
 /**
  * What bundles see under these names (scripts/globals.mjs), so that nothing of ours or of a library depends on what a

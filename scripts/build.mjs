@@ -1,22 +1,23 @@
-// Builds dist/: the command line with the server in it, the cell's entry and the library it loads on demand, and the
-// scripts of runtime globals.
+// Builds dist/: the command line with the server in it, the cell's entry and the library it loads on demand, the
+// scripts of runtime globals, and the licences of what is bundled into these.
 // The build is made beside its place and then swapped in, so that a running server, a failed build or a second build
 // at the same time never meets half of one.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { buildGlobals } from './globals.mjs';
+import { licensesOf, packagesIn } from './licenses.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const dist = join(root, 'dist');
 const draft = mkdtempSync(join(root, '.dist-'));
-const common = { absWorkingDir: root, bundle: true, legalComments: 'none', logLevel: 'warning' };
+const common = { absWorkingDir: root, bundle: true, metafile: true, legalComments: 'none', logLevel: 'warning' };
 const node = { ...common, platform: 'node', format: 'esm', target: 'node26', packages: 'external', sourcemap: true };
 
 try {
-  await Promise.all([
+  const [entry, cell, iconv, globals] = await Promise.all([
     // Split, so that the entry loads on an older Node, which it replaces by the packaged one.
     build({
       ...node,
@@ -43,6 +44,8 @@ try {
     }),
     buildGlobals(join(draft, 'globals')),
   ]);
+  const metafiles = [...[entry, cell, iconv].map(({ metafile }) => metafile), ...globals];
+  writeFileSync(join(draft, 'LICENSES.txt'), licensesOf(packagesIn(metafiles)));
   execFileSync(process.execPath, ['--no-node-snapshot', 'scripts/code-caches.mjs', join(draft, 'globals')], {
     cwd: root,
     stdio: 'inherit',

@@ -29,15 +29,20 @@ const forBundles = ['interface.ts', 'report.ts', 'slots.ts', 'utf8.ts', 'web/htt
   (file) => `runtime-globals/${file}`,
 );
 
-/** @param folder where `core.js` and a file for each bundle go */
+/**
+ * @param folder where `core.js` and a file for each bundle go
+ * @returns esbuild's metafiles of all of them
+ */
 export async function buildGlobals(folder) {
   const coreFiles = new Set([...Object.keys((await buildCore(new Map())).metafile.inputs), ...forBundles]);
   const exported = new Map([[intrinsics, await exportsOf(intrinsics)]]);
   const owners = new Map();
+  const metafiles = [];
   mkdirSync(folder, { recursive: true });
   for (const file of readdirSync(bundlesFolder)) {
-    const { text, inputs } = await buildBundle(join(bundlesFolder, file), coreFiles, exported);
+    const { text, inputs, metafile } = await buildBundle(join(bundlesFolder, file), coreFiles, exported);
     const name = basename(file, '.ts');
+    metafiles.push(metafile);
     for (const input of inputs) {
       // Libraries hold no state, so two bundles may have parts of one.
       if (input.startsWith('node_modules/')) continue;
@@ -47,7 +52,9 @@ export async function buildGlobals(folder) {
     }
     writeFileSync(join(folder, `${name}.js`), text);
   }
-  writeFileSync(join(folder, 'core.js'), (await buildCore(exported)).outputFiles[0].text);
+  const core = await buildCore(exported);
+  writeFileSync(join(folder, 'core.js'), core.outputFiles[0].text);
+  return [core.metafile, ...metafiles];
 }
 
 /** @param exported by file of the core that bundles use, the names it exports */
@@ -106,7 +113,8 @@ async function buildBundle(entry, coreFiles, exported) {
     ...common,
     entryPoints: [entry],
     globalName: 'bundle',
-    banner: { js: `(function (jobcellShared) {${surroundings}` },
+    // esbuild's own directive comes too late to be one.
+    banner: { js: `(function (jobcellShared) { 'use strict';${surroundings}` },
     footer: { js: 'return bundle;\n})' },
     plugins: [
       {
@@ -139,7 +147,7 @@ async function buildBundle(entry, coreFiles, exported) {
     ],
   });
   const inputs = Object.keys(metafile.inputs).filter((input) => !input.startsWith('core:'));
-  return { text: outputFiles[0].text, inputs };
+  return { text: outputFiles[0].text, inputs, metafile };
 }
 
 async function exportsOf(file) {

@@ -15,6 +15,7 @@ import {
 } from 'web-streams-polyfill';
 import { platformClass } from '../interface.ts';
 import { getPrototypeOf, setPrototypeOf } from '../intrinsics.ts';
+import { asNative, membersAsNative } from '../native.ts';
 
 export * from 'web-streams-polyfill';
 export { TextDecoderStream, TextEncoderStream } from '../web/encoding-streams.ts';
@@ -26,6 +27,12 @@ setPrototypeOf(asyncIterators, getPrototypeOf(getPrototypeOf((async function* ()
 
 // The standard has dropped it; the controller's signal tells the reason.
 delete (WritableStreamDefaultController.prototype as { abortReason?: unknown }).abortReason;
+
+// These functions are no members of a class.
+const none = { highWaterMark: 0 };
+asNative('size', new ByteLengthQueuingStrategy(none).size);
+asNative('size', new CountQueuingStrategy(none).size);
+membersAsNative(asyncIterators);
 
 platformClass('ByteLengthQueuingStrategy', ByteLengthQueuingStrategy);
 platformClass('CountQueuingStrategy', CountQueuingStrategy);

@@ -1,10 +1,11 @@
 import { URLSearchParams as parametersInterface, URL as urlInterface } from 'whatwg-url/webidl2js-wrapper.js';
 import { platformClass } from '../interface.ts';
-import { apply } from '../intrinsics.ts';
+import { apply, getPrototypeOf } from '../intrinsics.ts';
+import { membersAsNative } from '../native.ts';
 
 const installed = { Array, Object, Promise, String, TypeError } as unknown as {
   URL: new (url: unknown, base?: unknown) => object;
-  URLSearchParams: (new (init?: unknown) => object) & { prototype: { forEach: unknown } };
+  URLSearchParams: (new (init?: unknown) => { keys(): object }) & { prototype: { forEach: unknown } };
 };
 urlInterface.install(installed, ['Worker']);
 parametersInterface.install(installed, ['Worker']);
@@ -13,6 +14,7 @@ parametersInterface.install(installed, ['Worker']);
 const { URL: UrlClass, URLSearchParams: ParametersClass } = installed;
 platformClass('URL', UrlClass);
 platformClass('URLSearchParams', ParametersClass);
+membersAsNative(getPrototypeOf(new ParametersClass().keys()) as object);
 
 export { ParametersClass as URLSearchParams, UrlClass as URL };
 

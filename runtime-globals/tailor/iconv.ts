@@ -12,6 +12,7 @@ import {
   toLowerCase,
   toWellFormed,
 } from '../intrinsics.ts';
+import { asNativeClass } from '../native.ts';
 import { bytesOf } from '../utf8.ts';
 
 type Bytes = Uint8Array | ArrayBuffer;
@@ -32,21 +33,24 @@ export function makeIconv() {
     /** The names that the other calls know; upper case, spaces and punctuation in a name make no difference. */
     encodings: (): string[] => parseJson(call('encodings', 'encodings', '', '')) as string[],
     /** For scripts that know node-iconv. @throws when an encoding is not known. */
-    Iconv: class Iconv {
-      readonly #from: string;
-      readonly #to: string;
+    Iconv: asNativeClass(
+      'Iconv',
+      class {
+        readonly #from: string;
+        readonly #to: string;
 
-      constructor(from: string, to: string) {
-        this.#from = name('Iconv', from);
-        this.#to = name('Iconv', to);
-        call('Iconv', 'decode', this.#from, '');
-        call('Iconv', 'decode', this.#to, '');
-      }
+        constructor(from: string, to: string) {
+          this.#from = name('Iconv', from);
+          this.#to = name('Iconv', to);
+          call('Iconv', 'decode', this.#from, '');
+          call('Iconv', 'decode', this.#to, '');
+        }
 
-      convert(input: string | Bytes): Converted {
-        return fromTo('Iconv.convert', input, this.#from, this.#to);
-      }
-    },
+        convert(input: string | Bytes): Converted {
+          return fromTo('Iconv.convert', input, this.#from, this.#to);
+        }
+      },
+    ),
   };
 }
 

@@ -13,6 +13,7 @@ import {
   ownKeys,
   stringifyJson,
 } from '../intrinsics.ts';
+import { asNativeClass } from '../native.ts';
 import { quoted } from '../quoted.ts';
 import { utf8Bytes } from '../text.ts';
 import { parametersJson } from './sql-parameters.ts';
@@ -25,7 +26,7 @@ interface QueryResult {
 }
 
 /** `tailordb` (behaviour.md 2). SQL is not recorded (D12): a body that is run again runs it again. */
-export const makeTailordb = () => ({ Client: clientClass() });
+export const makeTailordb = () => ({ Client: asNativeClass('Client', clientClass()) });
 
 const clientClass = once(() => {
   return class Client {

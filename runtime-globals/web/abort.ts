@@ -82,7 +82,7 @@ export class AbortSignal extends EventTarget {
   }
 }
 
-eventHandler(AbortSignal, 'abort');
+eventHandler(AbortSignal, 'abort', isAbortSignal);
 asInterface('AbortSignal', AbortSignal);
 
 const abortError = () => domException('AbortError', 'The operation was aborted.');

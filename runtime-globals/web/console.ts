@@ -19,6 +19,7 @@ import {
   toText,
 } from '../intrinsics.ts';
 import { log } from '../log.ts';
+import { membersAsNative } from '../native.ts';
 import { stackHere } from '../stack.ts';
 
 const maxIndent = 40;
@@ -117,7 +118,7 @@ export function makeConsole(): object {
   }
   const tag = { __proto__: null, value: 'console', configurable: true } as PropertyDescriptor;
   defineProperty(namespace, toStringTag, tag);
-  return namespace;
+  return membersAsNative(namespace);
 }
 
 /** Texts alone need nothing of what formats values, which is then not loaded. */

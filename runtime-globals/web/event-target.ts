@@ -147,14 +147,25 @@ function call(callback: Callback, event: Event, target: EventTarget): void {
 }
 
 /** A property such as `onabort`: a listener of its own, at the place where it was first set. */
-export function eventHandler(Class: { prototype: EventTarget }, type: string): void {
+export function eventHandler(
+  Class: { prototype: EventTarget },
+  type: string,
+  isInstance: (value: unknown) => boolean,
+): void {
   const handlers = new WeakMap<object, unknown>();
   const name = `on${type}`;
+  // As it is now: a script may replace it, and must not see our listener.
+  const { addEventListener } = EventTarget.prototype;
+  const check = (value: unknown) => {
+    if (!isInstance(value)) throw typeError(`${name} is asked of something that has none.`);
+  };
   const accessor = {
     get [name](): unknown {
+      check(this);
       return (weakGet(handlers, this) as { value: unknown } | undefined)?.value ?? null;
     },
     set [name](value: unknown) {
+      check(this);
       const callable = typeof value === 'function' || (typeof value === 'object' && value !== null) ? value : null;
       const known = weakGet(handlers, this) as { value: unknown } | undefined;
       if (known !== undefined) known.value = callable;
@@ -162,10 +173,11 @@ export function eventHandler(Class: { prototype: EventTarget }, type: string): v
     },
   };
   const listen = (self: EventTarget, handler: { value: unknown }) => {
-    self.addEventListener(type, (event: Event) => {
+    const listener = (event: Event) => {
       if (typeof handler.value !== 'function') return;
       if (apply(handler.value as () => unknown, self, [event] as never) === false) event.preventDefault();
-    });
+    };
+    apply(addEventListener as never, self, [type, listener]);
     weakSet(handlers, self, handler);
   };
   const { get, set } = getOwnPropertyDescriptor(accessor, name) as PropertyDescriptor;

@@ -79,7 +79,7 @@ const errorNames = {
 
 const functions = {
   /** @throws DOMException DataCloneError, naming what has no clone. */
-  structuredClone(value: unknown, options: unknown = undefined): unknown {
+  structuredClone(value: unknown, options?: unknown): unknown {
     if (arguments.length === 0) throw tooFew('structuredClone', 1, 0);
     const { transfer } = dictionary(options, 'The options of structuredClone');
     const records = new IntrinsicMap<unknown, unknown>();

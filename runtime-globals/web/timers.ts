@@ -133,16 +133,16 @@ function clear(id: unknown): void {
 
 /** Methods, since none of them can be called with `new`. */
 export const timerGlobals = {
-  setTimeout(callback: unknown, delay: unknown = undefined, ...args: unknown[]): number {
+  setTimeout(callback: unknown, delay: unknown, ...args: unknown[]): number {
     return set(callback, delay, false, args);
   },
-  setInterval(callback: unknown, delay: unknown = undefined, ...args: unknown[]): number {
+  setInterval(callback: unknown, delay: unknown, ...args: unknown[]): number {
     return set(callback, delay, true, args);
   },
-  clearTimeout(id: unknown = undefined): void {
+  clearTimeout(id: unknown): void {
     clear(id);
   },
-  clearInterval(id: unknown = undefined): void {
+  clearInterval(id: unknown): void {
     clear(id);
   },
   queueMicrotask(callback: unknown): void {

@@ -23,6 +23,7 @@ import { serveSuite } from './serve-suite.ts';
 import { scriptOf, type TestFile, testsIn } from './suite.ts';
 
 const atOnce = 2;
+const areaNames = areas.map(({ name }) => name).join(', ');
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -35,14 +36,18 @@ const { values, positionals } = parseArgs({
 });
 const { suite = '', file: chosenFile, failures: failuresFile, quiet } = values;
 if (!existsSync(join(suite, 'resources', 'testharness.js'))) {
+  const wrong = `${suite} has no resources/testharness.js, so it is no checkout of web-platform-tests.`;
+  console.error(suite === '' ? 'The option --suite is missing.' : wrong);
   console.error('usage: npm run wpt -- --suite DIR [--file PART-OF-A-PATH] [--failures FILE] [--quiet] [AREA ...]');
-  console.error('DIR is a checkout of web-platform-tests: it has resources/testharness.js.');
-  console.error(`Areas: ${areas.map(({ name }) => name).join(', ')}`);
+  console.error(`Areas: ${areaNames}`);
   process.exit(1);
 }
 const chosen = areas.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
 const unknown = positionals.filter((name) => !areas.some((area) => area.name === name));
-if (unknown.length > 0) throw new Error(`There is no area ${unknown.join(', ')}.`);
+if (unknown.length > 0) {
+  console.error(`There is no area ${unknown.join(', ')}. There are ${areaNames}.`);
+  process.exit(1);
+}
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
 
 const server = await serveSuite(suite);
