@@ -1,6 +1,6 @@
 import type { Inward } from '../src/sandbox/boundary.ts';
 import { type BundleName, bundle } from './bundles.ts';
-import { findMain, start } from './entry.ts';
+import { findMain, kindOfMain, start } from './entry.ts';
 import { answer, connect, type HostReference, open } from './host.ts';
 import { defineProperty, hidden, lazy } from './intrinsics.ts';
 import { asNative, asNativeClass, membersAsNative } from './native.ts';
@@ -87,8 +87,8 @@ function enter(...message: Inward): unknown {
       return message[3] === undefined ? undefined : installReplay(message[3]);
     case 'start':
       return start(message[1], message[2] as object | undefined);
-    case 'hasMain':
-      return findMain(message[1] as object | undefined) !== undefined;
+    case 'mainKind':
+      return kindOfMain(findMain(message[1] as object | undefined));
     case 'answer':
       return answer(message[1], message[2]);
     case 'tick':

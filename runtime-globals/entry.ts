@@ -1,14 +1,22 @@
-import type { IsolateCode } from '../src/sandbox/boundary.ts';
+import { type IsolateCode, type MainKind, mainProblems } from '../src/sandbox/boundary.ts';
 import { codedError } from './errors.ts';
 import { failureText } from './failure.ts';
 import { refuse, sendLast } from './host.ts';
-import { defineProperty, hidden, IntrinsicPromise, isPromise, parseJson } from './intrinsics.ts';
+import {
+  AsyncGeneratorPrototype,
+  defineProperty,
+  functionText,
+  GeneratorPrototype,
+  getPrototypeOf,
+  hidden,
+  IntrinsicPromise,
+  isPromise,
+  parseJson,
+  slice,
+} from './intrinsics.ts';
 import { toJson } from './json.ts';
 
 type Main = (args: unknown) => unknown;
-
-const missing =
-  'The script has no main: export a function named main, export a default function, or set globalThis.main to a function.';
 
 /** Export `main`, then the default export, then `globalThis.main` (behaviour.md 1). */
 export function findMain(namespace: { main?: unknown; default?: unknown } | undefined): Main | undefined {
@@ -17,13 +25,22 @@ export function findMain(namespace: { main?: unknown; default?: unknown } | unde
   return undefined;
 }
 
+/** What there is to run. */
+export function kindOfMain(main: Main | undefined): MainKind {
+  if (main === undefined) return 'none';
+  const prototype = getPrototypeOf(main);
+  if (prototype === GeneratorPrototype || prototype === AsyncGeneratorPrototype) return 'generator';
+  return slice(functionText(main), 0, 5) === 'class' ? 'class' : 'function';
+}
+
 /** Runs `main` and tells the cell how it ended. */
 export function start(argsText: string, namespace: { main?: unknown; default?: unknown } | undefined): void {
   let outcome: unknown;
   try {
     const main = findMain(namespace);
-    if (main === undefined) fail(codedError('INVALID_SCRIPT', missing), false);
-    outcome = main(parseJson(argsText));
+    const kind = kindOfMain(main);
+    if (kind !== 'function') fail(codedError('INVALID_SCRIPT', mainProblems[kind]), false);
+    outcome = (main as Main)(parseJson(argsText));
     if (typeof outcome !== 'object' || outcome === null) finish(outcome);
     const promise = isPromise(outcome)
       ? (outcome as Promise<unknown>)

@@ -80,6 +80,10 @@ const isWeakRef = inherits(WeakRef.prototype);
 export const isWeak = (value: unknown) => isWeakMap(value) || isWeakSet(value) || isWeakRef(value);
 export const isArrayBuffer = inherits(ArrayBuffer.prototype);
 
+export const functionText = uncurry<unknown, [], string>(Function.prototype.toString);
+/** What generator functions inherit from. */
+export const GeneratorPrototype = getPrototypeOf(function* () {});
+export const AsyncGeneratorPrototype = getPrototypeOf(async function* () {});
 export const slice = uncurry<string, [number, number?], string>(String.prototype.slice);
 export const indexOf = uncurry<string, [string, number?], number>(String.prototype.indexOf);
 export const charCodeAt = uncurry<string, [number], number>(String.prototype.charCodeAt);

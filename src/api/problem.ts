@@ -106,3 +106,13 @@ function unsupportedMediaType(request: FastifyRequest): JobcellError {
     `${given ? `Content type \`${given}\` is not supported` : 'The body has no content type'} here; send ${accepted.join(' or ')}.`,
   );
 }
+
+/** A body is read as it stands: what it would unpack to is not bounded by its size. @throws JobcellError */
+export function refusePacked(request: FastifyRequest): void {
+  const encoding = request.headers['content-encoding'];
+  if (encoding === undefined || encoding === 'identity') return;
+  throw new JobcellError(
+    'UNSUPPORTED_MEDIA_TYPE',
+    `Content encoding \`${encoding}\` is not supported: send the body as it is, without a Content-Encoding.`,
+  );
+}

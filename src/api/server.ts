@@ -25,7 +25,7 @@ import { toJsonText } from './json.ts';
 import { machineUserRoutes } from './machine-users.ts';
 import { openApiRoute, swaggerOptions } from './openapi.ts';
 import { poolRoutes } from './pools.ts';
-import { problemOf, problems, toJobcellError } from './problem.ts';
+import { problemOf, problems, refusePacked, toJobcellError } from './problem.ts';
 import { startRoutes } from './start.ts';
 import { tailordbRoutes } from './tailordb.ts';
 import { tokenRoutes } from './tokens.ts';
@@ -65,6 +65,7 @@ export function createApi(dependencies: ApiDependencies): FastifyInstance {
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, async (_request: unknown, body: Buffer) =>
     parseJson(body),
   );
+  app.addHook('preParsing', async (request) => refusePacked(request));
   app.decorateRequest('workspace', null);
   app.setErrorHandler((error: Error, request, reply) => sendProblem(error, request, reply));
   app.addHook('onResponse', async (request, reply) => {

@@ -68,11 +68,22 @@ export type Inward =
   | [kind: 'open', context: string, refusal: string | undefined, recorded: number | undefined]
   /** Finds `main` and runs it. `namespace` is the module's, undefined for a script. */
   | [kind: 'start', args: string, namespace: unknown]
-  /** True when the evaluated script has a `main`. */
-  | [kind: 'hasMain', namespace: unknown]
+  /** What the evaluated script has for a `main`: answered by a MainKind. */
+  | [kind: 'mainKind', namespace: unknown]
   /** The answer to `['call', ...]`, in the form that `encodeAnswer` gives it. */
   | [kind: 'answer', id: number, answer: string]
   | [kind: 'tick'];
+
+/** What a script has for a `main`; only a function can be run. */
+export type MainKind = 'function' | keyof typeof mainProblems;
+
+/** Why there is nothing to run. */
+export const mainProblems = {
+  none: 'The script has no main: export a function named main, export a default function, or set globalThis.main to a function.',
+  generator:
+    'main is a generator function, which does not run when it is called: make it a function or an async function.',
+  class: 'main is a class, which cannot be called: make it a function or an async function.',
+} as const;
 
 /** How a body failed, as the isolate sees it; bounded and storable (D33). */
 export interface Failure {

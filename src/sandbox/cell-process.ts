@@ -21,10 +21,14 @@ export interface CellProcess {
   readonly alive: boolean;
   /** Resident memory in bytes, `shared` being what other processes share; zeros once the process is gone. */
   memory(): { rss: number; own: number };
+  /** CPU time of all its threads so far, ms, in steps of 10; 0 once it is gone. */
+  cpuMs(): number;
 }
 
 const stderrKept = 8 * 1024;
 const pageBytes = 4096;
+/** USER_HZ is 100 on every Linux that Node runs on. */
+const tickMs = 10;
 
 /**
  * Forks a cell: an empty environment, Node's permission model, no standard streams but a captured stderr.
@@ -72,7 +76,8 @@ export function forkCell(packageRoot: string, onMessage: (message: FromCell) => 
     alive = false;
   });
   child.on('close', gone);
-  const statm = openStatm(pid);
+  const statm = openProc(pid, 'statm', memoryOf);
+  const stat = openProc(pid, 'stat', cpuOf);
   preferForOom(pid);
 
   function gone(code: number | null, signal: NodeJS.Signals | null): void {
@@ -80,6 +85,7 @@ export function forkCell(packageRoot: string, onMessage: (message: FromCell) => 
     over = true;
     alive = false;
     statm?.close();
+    stat?.close();
     exit.resolve({ code, signal, stderr: stderr.trim() });
   }
 
@@ -92,6 +98,7 @@ export function forkCell(packageRoot: string, onMessage: (message: FromCell) => 
       return alive;
     },
     memory: () => (alive ? (statm?.read() ?? nothing) : nothing),
+    cpuMs: () => (alive ? (stat?.read() ?? 0) : 0),
   };
 }
 
@@ -102,27 +109,37 @@ function sendTo(child: ChildProcess, message: ToCell): void {
   if (child.connected) child.send(message, () => {});
 }
 
-/** The process's memory figures, kept open: one read each, a few microseconds. */
-function openStatm(pid: number) {
+/** A file of the process's figures, kept open: one read each, a few microseconds. */
+function openProc<T>(pid: number, file: string, parse: (text: string) => T) {
   let fd: number;
   try {
-    fd = openSync(`/proc/${pid}/statm`, 'r');
+    fd = openSync(`/proc/${pid}/${file}`, 'r');
   } catch {
     return undefined;
   }
-  const buffer = Buffer.alloc(128);
+  const buffer = Buffer.alloc(1_024);
   return {
     read() {
       try {
-        const [, resident, shared] = buffer.toString('latin1', 0, readSync(fd, buffer, 0, 128, 0)).split(' ');
-        return { rss: Number(resident) * pageBytes, own: (Number(resident) - Number(shared)) * pageBytes };
+        return parse(buffer.toString('latin1', 0, readSync(fd, buffer, 0, buffer.length, 0)));
       } catch {
         // ESRCH: the process has just ended.
-        return nothing;
+        return undefined;
       }
     },
     close: () => closeSync(fd),
   };
+}
+
+function memoryOf(statm: string): { rss: number; own: number } {
+  const [, resident, shared] = statm.split(' ');
+  return { rss: Number(resident) * pageBytes, own: (Number(resident) - Number(shared)) * pageBytes };
+}
+
+/** User and system time, fields 14 and 15; the name before them is in brackets and may hold anything. */
+function cpuOf(stat: string): number {
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * tickMs;
 }
 
 /** Should the kernel run out of memory, it takes a cell, not the server or the database. */

@@ -3,10 +3,11 @@ import { JobcellError } from '../errors.ts';
 import { type BodyRun, startBodyRun } from './body-run.ts';
 import { type CellExit, type CellProcess, forkCell } from './cell-process.ts';
 import type { CellCgroups } from './cgroup.ts';
-import { type Growth, trackGrowth } from './growth.ts';
 import { crashError, memoryLimitError } from './limit-errors.ts';
 import { memoryBound } from './memory-bound.ts';
+import type { Usage } from './protocol.ts';
 import type { BodyEnd, BodyRequest, ScriptCheck } from './sandbox.ts';
+import { type SeenUsage, trackUsage } from './seen-usage.ts';
 import type { CodedError, FromCell } from './wire.ts';
 
 /** V8 dies of these when a script drives it past what it can handle (D23). */
@@ -51,7 +52,7 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
   ready.promise.catch(() => {});
   const bodies: BodyRun[] = [];
   const over = new Map<number, Over>();
-  const growths = new Map<number, Growth>();
+  const seen = new Map<number, SeenUsage>();
   let nextBody = 1;
   let checking: (PromiseWithResolvers<ScriptCheck> & { memoryMb: number }) | undefined;
   let resetting: PromiseWithResolvers<boolean> | undefined;
@@ -137,6 +138,7 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
 
   function killFor(id: number, error: CodedError): void {
     verdict ??= { body: id, error };
+    seen.get(id)?.look(Number.POSITIVE_INFINITY);
     process.kill();
   }
 
@@ -168,7 +170,7 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
   }
 
   /** The most this process was seen to grow by since the body started. */
-  const grownOf = (body: BodyRun) => growths.get(body.id)?.peak ?? 0;
+  const grownOf = (body: BodyRun) => seen.get(body.id)?.growth.peak ?? 0;
   const labelOf = (id: number) => bodyOf(id)?.request.label;
 
   function deathError(body: BodyRun, exit: CellExit): CodedError {
@@ -193,11 +195,10 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
     return body.blocked ? undefined : { id: body.id, memoryMb: body.request.limits.memoryMb };
   }
 
-  function usageOf(body: BodyRun) {
-    const passed = over.get(body.id);
-    if (passed !== undefined) return passed.usage;
-    const { limits } = body.request;
-    return { peakMemoryBytes: grownOf(body), memoryLimitBytes: limits.memoryMb * 1024 * 1024, cpuMs: 0, wallMs: 0 };
+  function usageOf(body: BodyRun): Usage {
+    const usage = over.get(body.id)?.usage ?? seen.get(body.id)?.usage(body.request.limits.memoryMb);
+    if (usage === undefined) throw new Error(`body ${body.id} was never started`);
+    return usage;
   }
 
   const cell: Cell = {
@@ -211,12 +212,12 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
     async run(request) {
       if (!process.alive) return { type: 'gone', lost: verdict === undefined, logs: [] };
       const id = nextBody++;
-      const growth = trackGrowth(process.memory().rss);
-      growths.set(id, growth);
+      const usage = trackUsage(process);
+      seen.set(id, usage);
       const body = startBodyRun(id, request, {
         send: process.send,
-        blocked: () => growth.block(process.memory().rss),
-        unblocked: () => growth.unblock(process.memory().rss),
+        blocked: usage.block,
+        unblocked: usage.unblock,
         // The bounds are kept inside the isolate; whatever passes them has broken out of its boot code.
         tooMuch: (what) => killFor(id, crashError(`it sent ${what} than a script can`)),
       });
@@ -229,20 +230,20 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
       if (outerMax !== undefined) cgroup?.restore(outerMax);
       const index = bodies.indexOf(body);
       if (index !== -1) bodies.splice(index, 1);
-      growths.delete(id);
+      seen.delete(id);
       return end;
     },
     async check(source, memoryMb) {
       if (!process.alive) throw cellLost();
       checking = { ...Promise.withResolvers<ScriptCheck>(), memoryMb };
-      growths.set(checkBody, trackGrowth(process.memory().rss));
+      seen.set(checkBody, trackUsage(process));
       lastHeard = performance.now();
       process.send({ t: 'check', source, memoryMb });
       try {
         return await checking.promise;
       } finally {
         checking = undefined;
-        growths.delete(checkBody);
+        seen.delete(checkBody);
       }
     },
     setDeadline: (at) => process.send({ t: 'deadline', at }),
@@ -269,7 +270,8 @@ export function openCell(packageRoot: string, logger: Logger, cgroups?: CellCgro
       const running = runningNow();
       if (running === undefined) return;
       const { id, memoryMb } = running;
-      const grown = growths.get(id)?.read(process.memory().rss) ?? 0;
+      const grown = seen.get(id)?.growth.read(process.memory().rss) ?? 0;
+      seen.get(id)?.look(now);
       // The cell looks more often and kills itself; this is for one that does not come to it.
       if (grown > memoryBound(memoryMb)) killFor(id, memoryLimitError({ memoryMb }, grown));
       if (now - lastHeard > silenceMs) killFor(id, crashError('it stopped answering'));

@@ -17,13 +17,13 @@ const endedMessage =
 
 /**
  * Whether the database could not be reached, or went away under the statement: it may or may not have been carried out.
- * PostgreSQL's classes 08 (connection) and 57P (shutdown, crash recovery), 53300 (too many connections), and 25006
+ * PostgreSQL's classes 08 (connection) and 57P (shutdown, crash recovery, an idle session that was ended), 53300 (too many connections), and 25006
  * (a standby that is not promoted yet).
  */
 export function isConnectionError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-  return networkCodes.has(code) || /^(08...|57P0[1-3]|53300|25006)$/.test(code) || endedMessage.test(error.message);
+  return networkCodes.has(code) || /^(08...|57P0[1-35]|53300|25006)$/.test(code) || endedMessage.test(error.message);
 }
 
 /** After a lost connection the same statement is sent again this much later, ms. */

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { Client, type Problem, type Workspace } from '../support/client.ts';
 import { startServer, type TestServer } from '../support/server.ts';
@@ -115,6 +116,24 @@ describe('what no route takes', () => {
     });
     expect(answer.status).toBe(415);
     expect(answer.body.detail).toContain('application/json');
+  });
+
+  test('a packed body is 415 and says to send it unpacked', async () => {
+    const response = await fetch(new URL(`${workspace.path}/workflows/any`, server.url), {
+      method: 'PUT',
+      headers: {
+        authorization: `Bearer ${server.adminToken}`,
+        'content-type': 'application/json',
+        'content-encoding': 'gzip',
+      },
+      body: gzipSync('{"mainJobFunction":"x"}'),
+    });
+    expect(response.status).toBe(415);
+    const { code, detail } = (await response.json()) as Problem;
+    expect(code).toBe('UNSUPPORTED_MEDIA_TYPE');
+    expect(detail).toBe(
+      'Content encoding `gzip` is not supported: send the body as it is, without a Content-Encoding.',
+    );
   });
 
   test.each([

@@ -90,6 +90,21 @@ describe('a cell', () => {
     await lease.release();
   });
 
+  it('that dies without a word leaves the usage that the server saw', async () => {
+    sandbox = await startSandbox();
+    const lease = await sandbox.acquire({ workspaceId: 'a' });
+    const busy = `export const main = () => { const kept = new Array(4_000_000).fill(1.5); for (;;) kept[0]++; };`;
+    const run = runIn(lease, busy);
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    process.kill(lease.pid, 'SIGTRAP');
+    const { usage } = failureOf(await run);
+    expect(usage.cpuMs).toBeGreaterThan(50);
+    expect(usage.wallMs).toBeGreaterThan(1_000);
+    expect(usage.peakMemoryBytes).toBeGreaterThan(16 * 1024 * 1024);
+    expect(usage.memoryLimitBytes).toBe(256 * 1024 * 1024);
+    await lease.release();
+  });
+
   it('is dropped cleanly, without running anything more of the script, and used again (D22)', async () => {
     sandbox = await startSandbox();
     const lease = await sandbox.acquire({ workspaceId: 'a' });

@@ -106,6 +106,21 @@ describe('check', () => {
       null,
     ],
     [
+      'a generator',
+      'export function* main() { yield 1; }',
+      /main is a generator function.*make it a function/,
+      null,
+      null,
+    ],
+    [
+      'an asynchronous generator',
+      'globalThis.main = async function* () {};',
+      /main is a generator function/,
+      null,
+      null,
+    ],
+    ['a class', 'export default class Main {}', /main is a class, which cannot be called/, null, null],
+    [
       'top-level await of nothing',
       'await new Promise(() => {}); export const main = () => 1;',
       /initiali.*await inside main instead/,

@@ -424,7 +424,9 @@ describe('order (D20)', () => {
     expect(await start(newcomer, call)).toBe('started');
   });
 
-  test('10,000 PENDING executions of a full workspace are queued in bulk, and block no other workspace', async () => {
+  test('10,000 PENDING executions of a full workspace are queued in bulk, and block no other workspace', {
+    timeout: 240_000,
+  }, async () => {
     await setCap('workflow:flow', 1);
     await pool.query(
       `insert into executions (workspace_id, id, workflow, main_job_function, status, args, revision, seed)

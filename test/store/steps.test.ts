@@ -1,9 +1,13 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { pino } from 'pino';
 import { uuidv7 } from 'uuidv7';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { isConnectionError } from '../../src/store/connection-errors.ts';
 import { openPool, type Pool } from '../../src/store/database.ts';
 import { migrate } from '../../src/store/migrate.ts';
+import { createStepWriter } from '../../src/store/step-writer.ts';
 import {
   commitEnds,
   commitLogs,
@@ -16,10 +20,12 @@ import { createDatabase } from '../support/database.ts';
 
 /** A statement whose answer was lost is sent again, and its first sending may come late (D3). */
 let pool: Pool;
+let url: string;
 const workspaceId = uuidv7();
 
 beforeAll(async () => {
-  pool = openPool(await createDatabase(), { max: 4, onError: () => {} });
+  url = await createDatabase();
+  pool = openPool(url, { max: 4, onError: () => {} });
   await migrate(pool, pino({ level: 'silent' }));
   await pool.query('insert into workspaces (id, name) values ($1, $2)', [workspaceId, 'steps']);
 });
@@ -122,4 +128,39 @@ test('E3, D2: under another fence nothing is written, and the neighbours in the 
   expect(await recordsOf(lost)).toEqual([]);
   expect(await linesOf(lost)).toEqual([]);
   expect(await recordsOf(held)).toMatchObject([{ status: 'SUCCESS' }]);
+});
+
+test('large entries do not come together in one statement', async () => {
+  const sizes: number[] = [];
+  const watched = Object.assign(Object.create(pool) as Pool, {
+    query: (statement: { text: string; values: unknown[] }) => {
+      sizes.push(JSON.stringify(statement.values).length);
+      return pool.query(statement);
+    },
+  });
+  const writer = createStepWriter(watched);
+  const args = JSON.stringify('x'.repeat(3_000_000));
+  const executions = await Promise.all(Array.from({ length: 7 }, () => running()));
+  const main = { path: 'main', parentPath: '', name: 'main', stack: { frames: 1, keys: [] }, args };
+  const outcomes = await Promise.all(executions.map((id) => writer.start(startOf(id, main))));
+  expect(outcomes).toEqual(executions.map(() => 'started'));
+  expect(sizes.length).toBeGreaterThan(3);
+  expect(Math.max(...sizes)).toBeLessThan(9_000_000);
+  const { rows } = await pool.query('select count(*)::int as count from journal where length(args) > 3000000');
+  expect(rows).toEqual([{ count: 7 }]);
+});
+
+test('a connection that PostgreSQL ended since it was idle is a lost one', async () => {
+  const client = new pg.Client(url);
+  client.on('error', () => {});
+  await client.connect();
+  await client.query('set idle_session_timeout = 50');
+  await sleep(500);
+  const error = await client.query('select 1').then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  expect(isConnectionError(error)).toBe(true);
+  const told = Object.assign(new Error('terminating connection due to idle-session timeout'), { code: '57P05' });
+  expect(isConnectionError(told)).toBe(true);
 });

@@ -129,13 +129,13 @@ export class Body {
       this.#enter(['start', start.args, namespace?.derefInto()]);
       return;
     }
-    const hasMain = await this.#task(() => booted.enter.apply(undefined, ['hasMain', namespace?.derefInto()])).catch(
+    const mainKind = await this.#task(() => booted.enter.apply(undefined, ['mainKind', namespace?.derefInto()])).catch(
       (error: unknown) => {
         this.#evaluationFailed(error);
         return undefined;
       },
     );
-    if (hasMain !== undefined) this.#end({ type: 'returned', result: String(hasMain) });
+    if (mainKind !== undefined) this.#end({ type: 'returned', result: String(mainKind) });
   }
 
   /** Runs something in the isolate. Unless the isolate is gone, only the body's own end or limits stop it. */

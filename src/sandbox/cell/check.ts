@@ -1,4 +1,5 @@
 import { parse } from 'es-module-lexer/js';
+import { type MainKind, mainProblems } from '../boundary.ts';
 import type { ScriptFormat } from '../protocol.ts';
 import type { ScriptCheck } from '../sandbox.ts';
 import type { CellBodyEnd } from '../wire.ts';
@@ -45,10 +46,10 @@ const hintFor = (message: string) =>
 /** What the run of a check says about the script. */
 export function checkResult(format: ScriptFormat, end: CellBodyEnd): ScriptCheck {
   if (end.type === 'returned') {
-    if (end.result === 'true') return { ok: true, format };
-    const message =
-      'The script has no main: export a function named main, export a default function, or set globalThis.main to a function.';
-    return { ok: false, message, line: null, column: null };
+    const kind = end.result as MainKind;
+    return kind === 'function'
+      ? { ok: true, format }
+      : { ok: false, message: mainProblems[kind], line: null, column: null };
   }
   const { error } = end;
   if (error.code === 'INVALID_SCRIPT') {
