@@ -362,6 +362,41 @@ describe('declared caps that change while runs go on', () => {
     await succeeds(holder, waiter);
   });
 
+  test('a call that was refused for its key is refused again when it is resumed, until a policy covers it', async () => {
+    await prepare();
+    const id = await startNest('refused', keyed('unheard-of'));
+    const refused = { status: 'FAILED', error: { code: 'EXECUTION_POLICY_NOT_FOUND' } };
+    expect(await workspace.finished(id)).toMatchObject(refused);
+    const resume = () => workspace.client.expect('POST', `${workspace.path}/executions/${id}/resume`, { body: {} });
+    await resume();
+    expect(await workspace.finished(id)).toMatchObject(refused);
+    await workspace.capKey('unheard-of', 1);
+    await resume();
+    await gate.until(1);
+    gate.openForGood();
+    await succeeds(id);
+  });
+
+  test('what is canceled while it waits or runs begins with main alone when it is resumed', async () => {
+    await prepare();
+    await workspace.capKey('narrow', 1);
+    const holder = await startNest('holder', keyed('narrow'));
+    await gate.until(1);
+    const waiter = await startNest('waiter', keyed('narrow'));
+    await suspended(waiter);
+    for (const id of [waiter, holder]) expect((await workspace.cancel(id)).status).toBe(202);
+    await workspace.client.expect('DELETE', `${workspace.path}/execution-policies/narrow`);
+    // Its code no longer asks for the key: an old stack that did would wait for a pool that nothing gives room.
+    await workspace.uploadJobFunctions({ nest: `export const main = () => 'changed';` });
+    for (const id of [waiter, holder]) {
+      await workspace.client.expect('POST', `${workspace.path}/executions/${id}/resume`, {
+        body: { code: 'latest', from: 'nest' },
+      });
+      expect(await workspace.finished(id)).toMatchObject({ status: 'SUCCESS', result: 'changed' });
+    }
+    expect((await workspace.pools()).filter(({ inUse, queued }) => inUse > 0 || queued > 0)).toEqual([]);
+  });
+
   test('a key that no policy covers is an error at the call, which a script may catch', async () => {
     await prepare();
     const unknown = await workspace.run('nest', { calls: [{ job: 'nest', key: 'nobody' }] });
