@@ -107,7 +107,7 @@ export async function confirmStopped(db: Queryable, execution: Claim, serverId: 
      f as materialized (
        select * from free_slots(array(select $1::uuid from s), array(select id from s), array(select $3::bigint from s))),
      e as (
-       update executions e set holder = null from f
+       update executions e set holder = null, frames = 1, keys = '{}' from f
        where e.workspace_id = f.workspace_id and e.id = f.execution_id returning e.status)
      select pg_notify('${channel}', '${pendingMessage}') from e where status = 'PENDING_RESUME'`,
     [execution.workspaceId, execution.executionId, execution.fence + 1, serverId],

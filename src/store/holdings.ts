@@ -8,6 +8,10 @@ export interface Holding {
   running: boolean;
 }
 
+/** Of `executions e` whose slots are given back: what did not run any more was canceled, and a resume begins with main. */
+export const stackOfCanceled = `frames = case when e.status = 'RUNNING' then e.frames else 1 end,
+           keys = case when e.status = 'RUNNING' then e.keys else '{}' end`;
+
 /** What the database says a server holds. */
 export async function heldBy(db: Queryable, serverId: string): Promise<Holding[]> {
   const { rows } = await db.query<Holding>({
@@ -31,7 +35,7 @@ export async function giveBack(db: Queryable, serverId: string, ids: string[] | 
      e as (
        update executions e
        set status = case when e.status = 'RUNNING' then 'PENDING_RESUME' else e.status end, holder = null,
-           fence = e.fence + 1
+           ${stackOfCanceled}, fence = e.fence + 1
        from freed f where e.workspace_id = f.workspace_id and e.id = f.execution_id
        returning e.workspace_id, e.id),
      j as (

@@ -36,10 +36,6 @@ const slotsSql = `
     select e.id, s.pool from executions e, unnest(slots_of($1, e.workflow, e.frames, e.keys)) s
     where e.workspace_id = $1 and e.holder is not null)`;
 
-/** What is kept for an execution that was passed over is room for nobody else (D20). */
-const keptSql = (execution: string) =>
-  `case when p.earmark <> ${execution} and p.earmark_until > jobcell_now() then p.earmark_slots else 0 end`;
-
 const shownPool = (column: string) => `regexp_replace(${column}, '^key:', '')`;
 
 /** Why an execution waits that is PENDING, PENDING_RESUME, or due for a retry; null when it is none of these (any more). */
@@ -52,7 +48,10 @@ export async function whyBlocked(db: Queryable, workspaceId: string, executionId
        where w.id = $2),
      lacking as (
        select p.pool, p.cap, p.used from own o join pools p on p.workspace_id = $1 and p.pool = o.pool
-       where p.used + o.slots + ${keptSql('$2')} > p.cap order by o.place limit 1)
+       where p.used + o.slots
+         -- What is kept for an execution that was passed over is room for nobody else (D20).
+         + case when p.earmark <> $2 and p.earmark_until > jobcell_now() then p.earmark_slots else 0 end > p.cap
+       order by o.place limit 1)
      select ${shownPool('l.pool')} as pool, split_part(l.pool, ':', 1) as kind, l.cap, l.used as "inUse",
             (select name from execution_policies e
              where e.workspace_id = $1 and starts_with(l.pool, 'key:') and e.cap = l.cap
@@ -96,6 +95,10 @@ export interface LivePool {
 export async function livePools(db: Queryable, workspaceId: string): Promise<LivePool[]> {
   const { rows } = await db.query<LivePool>(
     `with ${slotsSql},
+     -- Counted once, and not for each pool anew: thousands may wait.
+     counted as materialized (
+       select w.pool, w.slots, w.id = p.earmark as kept_for, count(*) as executions
+       from wanted w join pools p on p.workspace_id = $1 and p.pool = w.pool group by 1, 2, 3),
      all_pools as (
        select p.*, null as policy, p.cap as own_cap from pools p
        where p.workspace_id = $1 and p.pool not like 'key:%'
@@ -108,8 +111,9 @@ export async function livePools(db: Queryable, workspaceId: string): Promise<Liv
      from all_pools p
        left join (select pool, array_agg(id order by id) as holders from held group by pool) h on h.pool = p.pool
        left join lateral (
-         select count(*)::int as queued from wanted w
-         where w.pool = p.pool and p.used + w.slots + ${keptSql('w.id')} > p.own_cap) q on true
+         select sum(c.executions)::int as queued from counted c
+         where c.pool = p.pool
+           and p.used + c.slots + case when not c.kept_for and p.earmark_until > jobcell_now() then p.earmark_slots else 0 end > p.own_cap) q on true
      where p.pool in ('workspace', 'executions') or p.used > 0 or q.queued > 0
      order by p.pool not in ('workspace', 'executions'), p.pool, p.policy`,
     [workspaceId],

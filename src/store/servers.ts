@@ -1,5 +1,6 @@
 import type { Queryable } from './database.ts';
 import { channel, pendingMessage } from './executions.ts';
+import { stackOfCanceled } from './holdings.ts';
 
 /** Registers a server process under a new lease (D1). */
 export async function registerServer(db: Queryable, id: string, leaseMs: number): Promise<void> {
@@ -57,7 +58,7 @@ export async function takeOverExpired(db: Queryable): Promise<number> {
        update executions e
        -- a canceled or resumed one only waited for its holder's confirmation (D29)
        set status = case when e.status = 'RUNNING' then 'PENDING_RESUME' else e.status end,
-           holder = null, fence = e.fence + 1,
+           holder = null, ${stackOfCanceled}, fence = e.fence + 1,
            takeovers = case when held.records > e.takeover_records then 1 else e.takeovers + 1 end,
            takeover_records = held.records
        from held

@@ -362,6 +362,48 @@ describe('declared caps that change while runs go on', () => {
     await succeeds(holder, waiter);
   });
 
+  test('a call that was refused for its key is refused again when it is resumed, until a policy covers it', async () => {
+    await prepare();
+    const id = await startNest('refused', keyed('unheard-of'));
+    const refused = { status: 'FAILED', error: { code: 'EXECUTION_POLICY_NOT_FOUND' } };
+    expect(await workspace.finished(id)).toMatchObject(refused);
+    const resume = () => workspace.client.expect('POST', `${workspace.path}/executions/${id}/resume`, { body: {} });
+    await resume();
+    expect(await workspace.finished(id)).toMatchObject(refused);
+    await workspace.capKey('unheard-of', 1);
+    await resume();
+    await gate.until(1);
+    gate.openForGood();
+    await succeeds(id);
+  });
+
+  test('what is canceled while it waits or runs begins with main alone when it is resumed', async () => {
+    await prepare();
+    await workspace.capKey('narrow', 1);
+    const holder = await startNest('holder', keyed('narrow'));
+    await gate.until(1);
+    const waiter = await startNest('waiter', keyed('narrow'));
+    await suspended(waiter);
+    // Its code no longer asks for the key, which is taken all the while.
+    await workspace.uploadJobFunctions({ nest: `export const main = () => 'changed';` });
+    const changed = async (id: string) => {
+      await workspace.client.expect('POST', `${workspace.path}/executions/${id}/resume`, {
+        body: { code: 'latest', from: 'nest' },
+      });
+      expect(await workspace.finished(id)).toMatchObject({ status: 'SUCCESS', result: 'changed' });
+    };
+    expect((await workspace.cancel(waiter)).status).toBe(202);
+    await changed(waiter);
+    const next = await workspace.start('line', { url: gate.url, name: 'next', job: 'leaf', keys: ['narrow'] });
+    await suspended(next);
+    expect((await workspace.cancel(holder)).status).toBe(202);
+    await expect.poll(() => gate.inside(), { timeout: 30_000 }).toContain('next');
+    await changed(holder);
+    gate.openForGood();
+    await succeeds(next);
+    expect((await workspace.pools()).filter(({ inUse, queued }) => inUse > 0 || queued > 0)).toEqual([]);
+  });
+
   test('a key that no policy covers is an error at the call, which a script may catch', async () => {
     await prepare();
     const unknown = await workspace.run('nest', { calls: [{ job: 'nest', key: 'nobody' }] });

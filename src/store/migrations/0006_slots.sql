@@ -147,7 +147,7 @@ end $$;
 -- of which `own` is the new body's. A body that ran before may be on its way back to where its stack was: what is held
 -- beyond that is reserved for it (D18). One that never ran has nothing above it.
 -- Answers what becomes of each whose claim stands and whose start is not overtaken (D3): `started`, `blocked`, or
--- `uncovered` when no policy covers the key of a new call. Only `started` changes anything.
+-- `uncovered` when no policy covers the key of a call whose body never ran, also of one that was refused before. Only `started` changes anything.
 create function grow_stacks(
   p_workspaces uuid[], p_executions uuid[], p_fences bigint[], p_paths text[], p_runs int[], p_frames int[],
   p_keys text[], p_own text[])
@@ -164,7 +164,7 @@ begin
   end if;
   select array_agg(locked.change order by (locked.change).execution_id) into changes from (
     select row(x.workspace_id, x.execution_id, x.path, s.frames, s.keys,
-               case when x.run = 1 and j.runs is null then x.own end,
+               case when x.run = 1 and coalesce(j.runs, 0) = 0 then x.own end,
                stack_slots(x.workspace_id, s.frames - e.frames, e.keys, s.keys))::stack_change as change
     from (
         select * from unnest(p_workspaces, p_executions, p_fences, p_paths, p_runs, p_frames, p_keys, p_own)
@@ -525,7 +525,10 @@ begin
   if canceled then
     update executions e
     set status = 'CANCELED', fence = e.fence + 1, finished_at = jobcell_now(), retry_after = null, blocked_on = null,
-        blocked_since = null, passed = 0
+        blocked_since = null, passed = 0,
+        -- what it waited for: a resume begins with main. What it still holds is let go with its holder.
+        frames = case when e.holder is null then 1 else e.frames end,
+        keys = case when e.holder is null then '{}' else e.keys end
     where e.workspace_id = p_workspace and e.id = p_execution
     returning e.fence into new_fence;
     update journal j set status = 'CANCELED'
